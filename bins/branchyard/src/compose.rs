@@ -218,7 +218,11 @@ impl Stores {
             HttpRemoteSources::new(config.remotes.source_options(Arc::clone(&world.names), Arc::clone(&world.clock))?);
         let formats = Arc::new(FileFormats { limits, sqlite: engine.sqlite_files() });
         let vault = Arc::clone(&keys) as _;
-        let hub = Hub::builder(Arc::clone(&metadata) as _, Arc::clone(&databases))
+        let mut hub = Hub::builder(Arc::clone(&metadata) as _, Arc::clone(&databases));
+        if let Some(home) = &home {
+            hub = hub.cluster(Arc::new(home.cluster(config.store.grace.duration())));
+        }
+        let hub = hub
             .uploads(Arc::clone(&blobs), formats)
             .pushes(Arc::clone(&pushed_chunks) as _)
             .mirrors(Arc::new(sources))

@@ -10,21 +10,25 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use branchyard_domain::Hub;
+use branchyard_domain::entities::NodeCopies;
 use branchyard_domain::ports::{Clock, DatabaseFiles, DatabaseStore, Engine, EngineError, Ids};
 use branchyard_domain::values::{CommitHash, DatabaseId, Timestamp};
 use branchyard_engine_durable::{
-    DurableEngine, DurablePorts, Figures, HandedOver, Leaders, LeaseEnd, NodeKeeper, RecordAge, RecordSource,
+    DurableEngine, DurablePorts, Figures, HandedOver, Lag, Leaders, LeaseEnd, NodeKeeper, RecordAge, RecordSource,
 };
-use branchyard_runtime::recover_leases;
-use branchyard_segments::{AcceptedLoss, Epoch, Evidence, Mark, ObjectKey, Record, Records as _, RecordsError, run};
+use branchyard_segments::{
+    AcceptedLoss, Epoch, Evidence, Holder, Mark, ObjectKey, Record, Records as _, RecordsError, run,
+};
 use branchyard_storage::{
-    CollectError, Collection, Collector, LiveNode, MarkError, NodeRun, SqlRecords, Store, Task, for_each_object,
-    older_records, remove_marks, store_loss, store_mark,
+    CollectError, Collection, Collector, LiveNode, MarkError, NodeRun, SqlCluster, SqlRecords, Store, Task,
+    for_each_object, older_records, remove_marks, store_loss, store_mark,
 };
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::config::{ClusterConfig, Config};
 use crate::lost_changes::LostChanges;
+use crate::node_figures::{self, ClusterFigures};
 use crate::repeating_thread::RepeatingThread;
 use crate::sql_engine::SqlEngine;
 
@@ -164,6 +168,8 @@ pub struct DurableHome {
     metadata: Arc<Store>,
     store: Arc<dyn DatabaseStore>,
     age: Arc<MetadataAge>,
+    /// `None` while they are not read.
+    cluster_figures: Arc<Mutex<Option<ClusterFigures>>>,
 }
 
 impl DurableHome {
@@ -193,7 +199,7 @@ impl DurableHome {
             ids: Arc::clone(ports.ids),
         });
         let (metadata, store) = (Arc::clone(ports.metadata), Arc::clone(ports.store));
-        Self { engine: Arc::new(engine), node, metadata, store, age }
+        Self { engine: Arc::new(engine), node, metadata, store, age, cluster_figures: Arc::default() }
     }
 
     /// Returns the engine as the domain uses it.
@@ -206,6 +212,42 @@ impl DurableHome {
         self.engine.figures()
     }
 
+    /// Returns what this node has read of the rows of its cluster last, unless that failed.
+    pub(crate) fn cluster_figures(&self) -> Option<ClusterFigures> {
+        *self.cluster_figures.lock()
+    }
+
+    /// Keeps what this node has read of the rows of its cluster.
+    pub(crate) fn set_cluster_figures(&self, figures: Option<ClusterFigures>) {
+        *self.cluster_figures.lock() = figures;
+    }
+
+    /// Returns how far the copies here are behind the databases.
+    ///
+    /// # Errors
+    /// Fails if the metadata store does not answer.
+    pub(crate) fn lag(&self) -> Result<Lag, RecordsError> {
+        Ok(self.engine.lag(&self.metadata.durable_bytes()?))
+    }
+
+    /// Returns the run of the node that this process is, or `None` if it is none.
+    pub(crate) fn holder(&self) -> Option<Holder> {
+        Some(self.node.as_ref()?.holder())
+    }
+
+    /// Saves what this node has measured of its copies.
+    ///
+    /// # Errors
+    /// Fails if the metadata store does not answer.
+    pub(crate) fn save_copies(&self, holder: &Holder, copies: &NodeCopies) -> Result<(), RecordsError> {
+        self.metadata.save_copies(holder, copies)
+    }
+
+    /// Returns the nodes of the cluster. `grace` is the time for which collections keep an object that nothing refers to.
+    pub(crate) fn cluster(&self, grace: Duration) -> SqlCluster {
+        SqlCluster::new(Arc::clone(&self.metadata), grace)
+    }
+
     /// Returns `true` once the metadata were found to be older than the store.
     pub(crate) fn is_read_only(&self) -> bool {
         self.age.is_older()
@@ -213,7 +255,7 @@ impl DurableHome {
 
     /// Returns the id of this node, or `None` if this process is none.
     pub(crate) fn node_id(&self) -> Option<String> {
-        Some(self.node.as_ref()?.holder().node)
+        Some(self.holder()?.node)
     }
 
     /// Saves the origin at which other nodes reach this one.
@@ -443,8 +485,8 @@ impl DurableHome {
         }
         let superseded = Arc::new(Notify::new());
         let mut threads = vec![self.keep_copies(config.cluster.cache_bytes, hub, &superseded)?];
-        if let Some(node) = &self.node {
-            let node = node.holder().node;
+        if let Some(node) = self.node_id() {
+            threads.push(node_figures::follow(self, config, clock)?);
             threads.push(self.keep_mark(node.clone())?);
             threads.push(self.keep_objects(node, config.store.grace.duration(), Arc::clone(clock))?);
         }
@@ -578,7 +620,7 @@ impl EndedNodes {
             if self.recovered.contains(&run) {
                 continue;
             }
-            let operations = recover_leases(&self.hub, &run.node)?;
+            let operations = self.hub.nodes().recover_leases(&run.node)?;
             if operations > 0 {
                 tracing::info!(node = run.node, operations, "operations of a node that has ended will run again");
                 self.hub.operations().wake();

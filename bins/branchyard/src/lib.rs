@@ -30,6 +30,7 @@ mod metadata_exchange;
 mod metrics;
 mod node_calls;
 mod node_drain;
+mod node_figures;
 mod origin_check;
 mod per_address;
 pub mod private;

@@ -10,6 +10,7 @@ mod event;
 mod hook;
 mod log;
 mod mirror;
+mod node;
 mod object;
 mod operation;
 mod pull;
@@ -34,6 +35,7 @@ pub use event::{Event, EventKind, EventName, PullAction};
 pub use hook::{DisabledReason, Hook, HookEvent, HookSecret, PreviousSecret, Sealed};
 pub use log::{LogEntry, LogPosition, LogWalk};
 pub use mirror::Mirror;
+pub use node::{Node, NodeCopies, NodeState, StoredObjects};
 pub use object::{ObjectChange, ObjectKind, SchemaObject, Trigger, brought, object_changes};
 pub use operation::{
     FailureKind, ImportMode, ImportRequest, Operation, OperationFailure, OperationKind, OperationStatus, Outcome,

@@ -3,6 +3,7 @@
 mod databases;
 mod hooks;
 mod mirrors;
+mod nodes;
 mod operations;
 mod people;
 mod pulls;
@@ -11,6 +12,7 @@ mod remotes;
 pub use databases::{AccessError, DatabaseError, ReadError, RefError, ReleaseError};
 pub use hooks::HookError;
 pub use mirrors::MirrorError;
+pub use nodes::NodeError;
 pub use operations::{HistoryError, ImportError, ImportField, OperationError, QuotaError};
 pub use people::{
     AdministrationError, CollaboratorError, KeyError, OrganizationError, PeopleError, SignInError, SignUpError,

@@ -2,6 +2,7 @@
 
 mod blobs;
 mod clock;
+mod cluster;
 mod database_store;
 mod engine;
 mod formats;
@@ -13,6 +14,7 @@ mod session;
 
 pub use blobs::{Blobs, BlobsError, ReadSeek};
 pub use clock::{Clock, Ids};
+pub use cluster::{Cluster, ClusterError};
 pub use database_store::{DatabaseStore, ObjectDigest, ObjectInfo, StoreError};
 pub use engine::{
     BatchedWrite, CancellationToken, ChangedRows, Chunk, Collected, CollectedRows, Column, DatabaseFiles, Engine,

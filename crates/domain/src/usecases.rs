@@ -25,6 +25,7 @@ mod keys;
 mod lookup_cache;
 mod members;
 mod mirrors;
+mod nodes;
 mod observers;
 mod operations;
 mod organizations;
@@ -86,6 +87,7 @@ pub use invitations::{Applicant, Invitations, MintedInvitation, SignUp};
 pub use keys::Keys;
 pub use members::Members;
 pub use mirrors::{EditMirror, Mirrors, NewMirror};
+pub use nodes::{ClusterView, Nodes};
 pub use observers::{DeliveryAttempt, DeliveryObserver, OperationAttempt, OperationObserver};
 pub use operations::{Ended, Operations, RestoreBranch, ResultView, SqlWrite};
 pub use organizations::{EditOrganization, NewOrganization, OrganizationView, Organizations};
@@ -116,7 +118,8 @@ pub use wake::Wake;
 use crate::entities::{FileType, Operation};
 use crate::errors::PortError;
 use crate::ports::{
-    Blobs, Clock, Engine, Formats, Ids, Metadata, Payloads, PushedChunks, RemoteSources, Sender, Transaction, Vault,
+    Blobs, Clock, Cluster, Engine, Formats, Ids, Metadata, Payloads, PushedChunks, RemoteSources, Sender, Transaction,
+    Vault,
 };
 use crate::values::Timestamp;
 
@@ -272,6 +275,8 @@ pub(crate) struct Ports {
     pub(crate) metadata: Arc<dyn Metadata>,
     /// Store of commits, which also runs SQL.
     pub(crate) engine: Arc<dyn Engine>,
+    /// The nodes that share these stores. `None` if no other process writes databases.
+    pub(crate) cluster: Option<Arc<dyn Cluster>>,
     /// Store of uploaded files.
     pub(crate) blobs: Arc<dyn Blobs>,
     /// Store of the chunks of pushes. `None` if pushes are refused.
@@ -363,6 +368,8 @@ nouns! {
     people: People;
     /// Administration of the server: suspended users, revoked credentials, quarantined databases.
     administration: Administration;
+    /// Administration of the nodes of a cluster.
+    nodes: Nodes;
     /// Organizations and access to them.
     organizations: Organizations;
     /// Members of organizations.

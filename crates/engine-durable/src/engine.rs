@@ -252,6 +252,15 @@ pub struct Figures {
     pub get_bytes: u64,
 }
 
+/// Copies that lack durable bytes of their databases, which others have written. The next read of each brings these.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Lag {
+    /// The number of these copies.
+    pub copies: usize,
+    /// The bytes that they lack.
+    pub bytes: u64,
+}
+
 /// What [`DurableEngine::hand_over`] did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct HandedOver {
@@ -309,6 +318,25 @@ impl<S: RecordSource> DurableEngine<S> {
             figures.led += usize::from(entry.is_leading());
         }
         figures
+    }
+
+    /// Returns how far the copies here are behind the rows, which hold what is durable.
+    pub fn lag(&self, rows: &HashMap<DatabaseId, Known>) -> Lag {
+        let mut lag = Lag::default();
+        for (database, entry) in self.databases.lock().iter() {
+            let (Some(known), Some(row)) = (entry.status.state().known(), rows.get(database)) else { continue };
+            // The rows may have been read before the last write of this node.
+            let lacks = match known.generation.cmp(&row.generation) {
+                std::cmp::Ordering::Less => row.length,
+                std::cmp::Ordering::Equal => row.length.saturating_sub(known.length),
+                std::cmp::Ordering::Greater => 0,
+            };
+            if lacks > 0 && !entry.is_leading() {
+                lag.copies += 1;
+                lag.bytes += lacks;
+            }
+        }
+        lag
     }
 
     pub(crate) fn inner(&self) -> &Arc<dyn Engine> {

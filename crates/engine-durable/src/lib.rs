@@ -15,5 +15,5 @@ mod objects;
 mod port;
 mod put_off;
 
-pub use engine::{DurableEngine, DurablePorts, Figures, HandedOver, Leaders, RecordAge, RecordSource};
+pub use engine::{DurableEngine, DurablePorts, Figures, HandedOver, Lag, Leaders, RecordAge, RecordSource};
 pub use lease::{LeaseEnd, NodeKeeper};

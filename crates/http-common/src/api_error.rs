@@ -4,10 +4,10 @@
 use branchyard_deployments::errors::{DeploymentError, DeploymentField};
 use branchyard_domain::errors::{
     AccessError, AdministrationError, CollaboratorError, DatabaseError, HistoryError, HookError, ImportError,
-    ImportField, KeyError, MirrorError, OperationError, OrganizationError, PeopleError, PortError, PullError,
-    PullStateError, QuotaError, ReadError, RefError, ReleaseError, RemoteError, SignUpError, TokenError,
+    ImportField, KeyError, MirrorError, NodeError, OperationError, OrganizationError, PeopleError, PortError,
+    PullError, PullStateError, QuotaError, ReadError, RefError, ReleaseError, RemoteError, SignUpError, TokenError,
 };
-use branchyard_domain::ports::{AddressError, EngineError, MetadataError};
+use branchyard_domain::ports::{AddressError, ClusterError, EngineError, MetadataError};
 use branchyard_domain::values::Timestamp;
 use branchyard_problem_details::{ErrorCode, FieldError, Problem, escape_pointer_token};
 
@@ -243,6 +243,16 @@ impl From<AdministrationError> for ApiError {
             | AdministrationError::NoSuchDatabase(_) => plain(ErrorCode::NotFound, &error),
             AdministrationError::LastAdministrator(_) => plain(ErrorCode::Unprocessable, &error),
             AdministrationError::Port(fault) => fault.into(),
+        }
+    }
+}
+
+impl From<NodeError> for ApiError {
+    fn from(error: NodeError) -> Self {
+        match error {
+            NodeError::Refused(ClusterError::NoSuchNode { .. }) => plain(ErrorCode::NotFound, &error),
+            NodeError::NoCluster | NodeError::Refused(_) => plain(ErrorCode::Unprocessable, &error),
+            NodeError::Port(fault) => fault.into(),
         }
     }
 }

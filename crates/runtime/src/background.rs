@@ -46,22 +46,10 @@ pub struct Recovered {
 /// # Errors
 /// [`PortError`] if a store failed.
 pub fn recover(hub: &Hub, node: &str) -> Result<Recovered, PortError> {
-    let operations = recover_leases(hub, node)?;
+    let operations = hub.nodes().recover_leases(node)?;
     let files = hub.operations().sweep()?;
     hub.pulls().recover()?;
     Ok(Recovered { operations, files })
-}
-
-/// Ends the leases of a process that has ended: what it ran may run elsewhere. Returns the number of operations. A process that
-/// goes on nevertheless learns at the end of each operation that it does not count.
-///
-/// # Errors
-/// [`PortError`] if a store failed.
-pub fn recover_leases(hub: &Hub, node: &str) -> Result<u64, PortError> {
-    let operations = hub.operations().recover(node)?;
-    hub.collections().recover(node)?;
-    hub.dispatch().recover(node)?;
-    Ok(operations)
 }
 
 /// The threads that run what a hub queues: operations, cleanup, fetches for pull requests, garbage collections, syncs

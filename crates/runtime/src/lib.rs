@@ -17,7 +17,7 @@ mod pull_fetches;
 mod running_hub;
 mod workers;
 
-pub use background::{Background, BackgroundOptions, Recovered, recover, recover_leases};
+pub use background::{Background, BackgroundOptions, Recovered, recover};
 pub use clock::SystemClock;
 pub use collector::collection_holder;
 pub use dispatcher::AttemptCutoff;

@@ -44,7 +44,7 @@ use crate::transaction::{SqlTransaction, proved_connection};
 pub use collector::{CollectError, Collection, Collector, Task, for_each_object, objects_of};
 pub use losses::{losses_of, store_loss};
 pub use marks::{MarkError, older_records, remove_marks, store_mark};
-pub use node_administration::{NodeError, NodeStatus};
+pub use node_administration::SqlCluster;
 pub use nodes::{LiveNode, NodeRun, SqlNodes};
 pub use objects::{ObjectCounts, SqlObjects};
 pub use records::SqlRecords;

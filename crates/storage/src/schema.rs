@@ -529,6 +529,12 @@ diesel::table! {
         version -> Text,
         started_at -> BigInt,
         drained_at -> Nullable<BigInt>,
+        measured_at -> Nullable<BigInt>,
+        copies -> BigInt,
+        copy_bytes -> BigInt,
+        copy_limit_bytes -> BigInt,
+        copies_behind -> BigInt,
+        bytes_behind -> BigInt,
     }
 }
 

@@ -112,7 +112,11 @@ fn of_administrators(config: &mut web::ServiceConfig) {
         .service(web::resource("/admin/users/{user}/sessions/end").post(admin::user::end_sessions))
         .route("/admin/databases", web::get().to(admin::databases::show))
         .service(web::resource("/admin/databases/quarantine").post(admin::databases::quarantine))
-        .service(web::resource("/admin/databases/release").post(admin::databases::release));
+        .service(web::resource("/admin/databases/release").post(admin::databases::release))
+        .route("/admin/nodes", web::get().to(admin::nodes::show))
+        .service(web::resource("/admin/nodes/drain").post(admin::nodes::drain))
+        .service(web::resource("/admin/nodes/end-drain").post(admin::nodes::end_drain))
+        .service(web::resource("/admin/nodes/remove").post(admin::nodes::remove));
 }
 
 fn of_organizations(config: &mut web::ServiceConfig) {

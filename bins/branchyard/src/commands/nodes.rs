@@ -1,7 +1,6 @@
 //! The commands `node list`, `node drain` and `node remove`. `docs/administration.md` documents their JSON.
 
-use branchyard_runtime::recover_leases;
-use branchyard_storage::NodeStatus;
+use branchyard_domain::entities::{Node, NodeState};
 use serde_json::{Value, json};
 
 use super::administration::{audit, plain, time, time_or_null};
@@ -10,17 +9,18 @@ use crate::cli::NodeAction;
 use crate::compose::Stores;
 
 pub(super) fn run(stores: &Stores, action: &NodeAction) -> anyhow::Result<()> {
+    let (nodes, proof) = (stores.hub.nodes(), stores.hub.administration().operator());
     match action {
-        NodeAction::List { json } => list(stores, *json),
+        NodeAction::List { json } => list(&nodes.list(&proof)?, *json),
         NodeAction::Drain { id, undo: false, json } => {
-            let node = stores.metadata.drain_node(id)?;
+            let node = nodes.drain(&proof, id)?;
             audit("node drain", id)?;
             let rest =
                 "its operations and databases go to other nodes, and its server can be stopped once it leads none";
             changed(&node, &format!("drained; {rest}"), *json)
         }
         NodeAction::Drain { id, undo: true, json } => {
-            let node = stores.metadata.end_drain(id)?;
+            let node = nodes.end_drain(&proof, id)?;
             audit("node drain --undo", id)?;
             changed(&node, "not drained", *json)
         }
@@ -29,15 +29,17 @@ pub(super) fn run(stores: &Stores, action: &NodeAction) -> anyhow::Result<()> {
 }
 
 /// Returns the state of a node, and since when it has it.
-fn state(node: &NodeStatus) -> (&'static str, String) {
-    match node.drained_at {
-        _ if !node.is_live => ("ended", time(node.lease_until)),
-        Some(at) => ("drained", time(at)),
-        None => ("live", time(node.started_at)),
-    }
+fn state(node: &Node) -> (&'static str, String) {
+    let (state, since) = node.state();
+    let word = match state {
+        NodeState::Live => "live",
+        NodeState::Drained => "drained",
+        NodeState::Ended => "ended",
+    };
+    (word, time(since))
 }
 
-fn node_json(node: &NodeStatus) -> Value {
+fn node_json(node: &Node) -> Value {
     let (state, since) = state(node);
     json!({
         "id": node.id,
@@ -49,16 +51,23 @@ fn node_json(node: &NodeStatus) -> Value {
         "address": node.address,
         "version": node.version,
         "databases": node.databases,
+        "copies": node.copies.map(|copies| json!({
+            "count": copies.count,
+            "bytes": copies.bytes,
+            "limit_bytes": copies.limit_bytes,
+            "behind": copies.behind,
+            "behind_bytes": copies.behind_bytes,
+        })),
     })
 }
 
-fn list(stores: &Stores, as_json: bool) -> anyhow::Result<()> {
-    for node in stores.metadata.node_statuses()? {
+fn list(nodes: &[Node], as_json: bool) -> anyhow::Result<()> {
+    for node in nodes {
         if as_json {
-            print(node_json(&node))?;
+            print(node_json(node))?;
             continue;
         }
-        let (state, since) = state(&node);
+        let (state, since) = state(node);
         let drained = match node.drained_at {
             Some(at) if !node.is_live => format!(", drained since {}", time(at)),
             _ => String::new(),
@@ -73,15 +82,12 @@ fn list(stores: &Stores, as_json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn changed(node: &NodeStatus, sentence: &str, as_json: bool) -> anyhow::Result<()> {
+fn changed(node: &Node, sentence: &str, as_json: bool) -> anyhow::Result<()> {
     if as_json { print(node_json(node)) } else { print(format!("{}: {sentence}", node.id)) }
 }
 
 fn remove(stores: &Stores, id: &str, as_json: bool) -> anyhow::Result<()> {
-    stores.metadata.require_ended(id)?;
-    // Other nodes do this too, if there is one.
-    let operations = recover_leases(&stores.hub, id)?;
-    stores.metadata.remove_node(id)?;
+    let operations = stores.hub.nodes().remove(&stores.hub.administration().operator(), id)?;
     audit("node remove", id)?;
     if as_json {
         return print(json!({ "id": id, "operations": operations }));

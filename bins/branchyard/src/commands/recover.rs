@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use anyhow::{Context as _, anyhow, ensure};
 use branchyard_domain::entities::{Branch, Database};
 use branchyard_domain::errors::{AccessError, RefError};
-use branchyard_domain::ports::{Clock as _, EngineError, Ids as _};
+use branchyard_domain::ports::{Clock as _, Cluster as _, EngineError, Ids as _};
 use branchyard_domain::values::{CommitHash, DatabaseId, RefName, Timestamp};
 use branchyard_runtime::{SystemClock, SystemIds};
 use chrono::DateTime;
@@ -48,7 +48,7 @@ pub(super) fn run(config: &Config, name: &str, as_json: bool) -> anyhow::Result<
     let home = stores.home.as_ref().context(NO_STORE)?;
     let done = recover(&stores, home, (owner, short));
     home.release();
-    stores.metadata.remove_node(NODE)?;
+    home.cluster(config.store.grace.duration()).remove(NODE)?;
     let (lost, recovered) = done?;
     if !recovered.branches.is_empty() {
         audit("cluster recover", name)?;

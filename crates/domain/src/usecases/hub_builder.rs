@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::absent::{NoUploads, NoWebhooks};
 use super::{Hub, Limits, Ports};
 use crate::ports::{
-    Blobs, Clock, Engine, Formats, Ids, Metadata, Payloads, PushedChunks, RemoteSources, Sender, Vault,
+    Blobs, Clock, Cluster, Engine, Formats, Ids, Metadata, Payloads, PushedChunks, RemoteSources, Sender, Vault,
 };
 
 /// The ports of webhooks. A hub has all of them or none.
@@ -29,6 +29,7 @@ pub struct WebhookPorts {
 pub struct HubBuilder {
     metadata: Arc<dyn Metadata>,
     engine: Arc<dyn Engine>,
+    cluster: Option<Arc<dyn Cluster>>,
     uploads: Option<(Arc<dyn Blobs>, Arc<dyn Formats>)>,
     pushed_chunks: Option<Arc<dyn PushedChunks>>,
     sources: Option<Arc<dyn RemoteSources>>,
@@ -41,6 +42,7 @@ impl HubBuilder {
         Self {
             metadata,
             engine,
+            cluster: None,
             uploads: None,
             pushed_chunks: None,
             sources: None,
@@ -52,6 +54,12 @@ impl HubBuilder {
     /// Replaces the default limits.
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
+        self
+    }
+
+    /// Adds the nodes that share the metadata store and the files of databases, for their administration.
+    pub fn cluster(mut self, cluster: Arc<dyn Cluster>) -> Self {
+        self.cluster = Some(cluster);
         self
     }
 
@@ -82,7 +90,7 @@ impl HubBuilder {
     /// Builds the hub over this source of time, and of ids and randomness. The crate `branchyard-runtime` has those of
     /// the machine, and threads that run what the hub queues.
     pub fn build(self, clock: Arc<dyn Clock>, ids: Arc<dyn Ids>) -> Hub {
-        let Self { metadata, engine, uploads, pushed_chunks, sources, webhooks, limits } = self;
+        let Self { metadata, engine, cluster, uploads, pushed_chunks, sources, webhooks, limits } = self;
         let (takes_uploads, sends_webhooks) = (uploads.is_some(), webhooks.is_some());
         let (blobs, formats) = uploads.unwrap_or_else(|| (Arc::new(NoUploads), Arc::new(NoUploads)));
         let WebhookPorts { payloads, vault, sender } = webhooks.unwrap_or_else(|| WebhookPorts {
@@ -93,6 +101,7 @@ impl HubBuilder {
         let ports = Ports {
             metadata,
             engine,
+            cluster,
             blobs,
             pushed_chunks,
             sources,

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use branchyard_domain::ports::{BatchedWrite, Engine as _, EngineError};
 use branchyard_domain_testing::fakes::{StoreCall, StoreFault};
-use branchyard_engine_durable::HandedOver;
+use branchyard_engine_durable::{HandedOver, Lag};
 use branchyard_segments::Known;
 
 use crate::yard::{LONG, Yard, author, id, insert};
@@ -340,6 +340,41 @@ fn copies_of_what_was_deleted_or_collected_elsewhere_are_removed() {
     assert!(second.file(kept).exists() && !second.file(gone).exists() && !second.file(collected).exists());
     assert_eq!(second.rows(collected, &heads[2]).unwrap(), [0, 1, 2]);
     assert_eq!(outdated(&second), 0);
+}
+
+#[test]
+fn copies_that_lack_what_others_have_written_are_behind() {
+    let yard = Yard::new();
+    let (first, second) = (yard.node("one", LONG), yard.node("two", LONG));
+    let (followed, left, collected) = (id(1), id(2), id(3));
+    let heads = [followed, left, collected].map(|database| {
+        let head = first.create_with(database, 3);
+        assert_eq!(second.rows(database, &head).unwrap(), [0, 1, 2]);
+        head
+    });
+    let rows = || {
+        let known = |database| {
+            let row = yard.rows.row(database);
+            (database, Known { generation: row.generation, length: row.durable_length })
+        };
+        [followed, left, collected].map(known).into_iter().collect::<std::collections::HashMap<_, _>>()
+    };
+    let before = rows();
+    assert_eq!(second.engine.lag(&before), Lag::default());
+    let head = first.write(followed, &heads[0], &insert(3)).unwrap();
+    first.write(left, &heads[1], &insert(3)).unwrap();
+    first.collect(collected, &[&heads[2]]).unwrap();
+    let after = rows();
+    let grown = |database: &_| after[database].length - before[database].length;
+    let behind = grown(&followed) + grown(&left) + after[&collected].length;
+    assert_eq!(second.engine.lag(&after), Lag { copies: 3, bytes: behind });
+    assert_eq!(first.engine.lag(&after), Lag::default());
+    second.rows(followed, &head).unwrap();
+    assert_eq!(second.engine.lag(&after), Lag { copies: 2, bytes: behind - grown(&followed) });
+    second.rows(collected, &heads[2]).unwrap();
+    second.engine.remove_outdated(&after).unwrap();
+    assert_eq!(second.rows(collected, &heads[2]).unwrap(), [0, 1, 2]);
+    assert_eq!(second.engine.lag(&before), Lag::default(), "the rows were read before the copies were followed");
 }
 
 #[test]

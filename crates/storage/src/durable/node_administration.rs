@@ -1,19 +1,22 @@
 //! Listing, draining and removing nodes, for administrators.
 
 use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
 
-use branchyard_domain::ports::{OperationState, WriteKeys};
-use branchyard_domain::values::{DatabaseId, Timestamp};
-use branchyard_segments::RecordsError;
+use branchyard_domain::entities::{Node, NodeCopies, StoredObjects};
+use branchyard_domain::ports::{Cluster, ClusterError, MetadataError, OperationState, WriteKeys};
+use branchyard_domain::values::DatabaseId;
+use branchyard_segments::{Holder, RecordsError};
 use diesel::prelude::*;
 use diesel::sql_types::{BigInt, Nullable, Text};
 
-use super::{End, EngineSql, clock, text};
+use super::{End, EngineSql, clock, column, incarnation, text};
 use crate::connection::AnyConnection;
 use crate::convert::{StoredWord as _, all, count, read, time};
 use crate::error::StoreResult;
 use crate::operations::holders_of;
-use crate::prepared::PreparedSql;
+use crate::prepared::{Parameter, PreparedSql};
 use crate::schema::{collections, operations};
 use crate::store::Store;
 
@@ -22,7 +25,8 @@ macro_rules! list {
         concat!(
             "SELECT n.id, n.version, n.address, n.started_at, n.alive_until, n.drained_at, n.alive_until - ",
             $clock,
-            ", (SELECT count(*) FROM files AS f WHERE f.owner_node = n.id AND f.owner_incarnation = n.incarnation) \
+            ", (SELECT count(*) FROM files AS f WHERE f.owner_node = n.id AND f.owner_incarnation = n.incarnation), \
+             n.measured_at, n.copies, n.copy_bytes, n.copy_limit_bytes, n.copies_behind, n.bytes_behind \
              FROM nodes AS n ORDER BY n.id",
             $lock
         )
@@ -57,137 +61,134 @@ const REMOVE: EngineSql = EngineSql { postgres: remove!(clock!(postgres)), sqlit
 const IS_DRAINED: EngineSql =
     EngineSql::same("SELECT CAST(1 AS BIGINT) FROM nodes WHERE id = ? AND drained_at IS NOT NULL");
 
-/// A node as administrators see it. Times are those of the metadata store.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NodeStatus {
-    /// The node's id.
-    pub id: String,
-    /// The version of the program that it runs, or ran last.
-    pub version: String,
-    /// The address at which other nodes reach it, if it is known.
-    pub address: Option<String>,
-    /// When its last run began.
-    pub started_at: Timestamp,
-    /// When the lease of that run ends, or ended.
-    pub lease_until: Timestamp,
-    /// Whether that lease holds.
-    pub is_live: bool,
-    /// When the node was drained. `None` if it is not.
-    pub drained_at: Option<Timestamp>,
-    /// Number of databases whose leases it has.
-    pub databases: u64,
+/// Saves the copies of a run of a node. The parameters are the figures, in the order of the columns, the node and the incarnation.
+macro_rules! save_copies {
+    ($clock:expr) => {
+        concat!(
+            "UPDATE nodes SET measured_at = ",
+            $clock,
+            ", copies = ?, copy_bytes = ?, copy_limit_bytes = ?, copies_behind = ?, bytes_behind = ? \
+             WHERE id = ? AND incarnation = ? RETURNING CAST(1 AS BIGINT)"
+        )
+    };
 }
 
-/// Why a change of a node was refused.
-#[derive(Debug, thiserror::Error)]
-pub enum NodeError {
-    /// There is no such node.
-    #[error("there is no node '{id}'; {}", known_nodes(.known))]
-    NoSuchNode {
-        /// The id.
-        id: String,
-        /// The ids of all nodes.
-        known: Vec<String>,
-    },
-    /// All other nodes have ended or are drained.
-    #[error("no node but '{0}' is live and not drained, and all writes would wait: start another one first")]
-    LastNode(String),
-    /// The lease of the node holds.
-    #[error("the node '{0}' is live: stop its server first. If it was killed, its lease ends within cluster.lease")]
-    StillLive(String),
-    /// The metadata store failed.
-    #[error(transparent)]
-    Records(#[from] RecordsError),
-}
+const SAVE_COPIES: EngineSql =
+    EngineSql { postgres: save_copies!(clock!(postgres)), sqlite: save_copies!(clock!(sqlite)) };
 
-fn known_nodes(known: &[String]) -> String {
-    if known.is_empty() { "there are none".to_owned() } else { format!("there are: {}", known.join(", ")) }
-}
-
-fn list(conn: &mut AnyConnection, sql: EngineSql) -> StoreResult<Vec<NodeStatus>> {
-    type Columns = (Text, Text, Nullable<Text>, BigInt, BigInt, Nullable<BigInt>, BigInt, BigInt);
-    type Values = (String, String, Option<String>, i64, i64, Option<i64>, i64, i64);
+fn list(conn: &mut AnyConnection, sql: EngineSql) -> StoreResult<Vec<Node>> {
+    type Measured = (Nullable<BigInt>, BigInt, BigInt, BigInt, BigInt, BigInt);
+    type Columns = (Text, Text, Nullable<Text>, BigInt, BigInt, Nullable<BigInt>, BigInt, BigInt, Measured);
+    type MeasuredValues = (Option<i64>, i64, i64, i64, i64, i64);
+    type Values = (String, String, Option<String>, i64, i64, Option<i64>, i64, i64, MeasuredValues);
     let rows: Vec<Values> = PreparedSql::<Columns>::new(sql.of(conn), Vec::new()).load(conn)?;
-    let node = |(id, version, address, started_at, lease_until, drained_at, rest, databases): Values| NodeStatus {
-        id,
-        version,
-        address,
-        started_at: time(started_at),
-        lease_until: time(lease_until),
-        is_live: rest > 0,
-        drained_at: drained_at.map(time),
-        databases: count(databases),
+    let node = |(id, version, address, started_at, lease_until, drained_at, rest, databases, measured): Values| {
+        let (measured_at, copies, bytes, limit, behind, bytes_behind) = measured;
+        let copies = NodeCopies {
+            count: count(copies),
+            bytes: count(bytes),
+            limit_bytes: count(limit),
+            behind: count(behind),
+            behind_bytes: count(bytes_behind),
+        };
+        Node {
+            id,
+            version,
+            address,
+            started_at: time(started_at),
+            lease_until: time(lease_until),
+            is_live: rest > 0,
+            drained_at: drained_at.map(time),
+            databases: count(databases),
+            // What an earlier run has measured is no longer so.
+            copies: measured_at.filter(|&at| at >= started_at).map(|_| copies),
+        }
     };
     Ok(rows.into_iter().map(node).collect())
 }
 
-impl Store {
-    /// Returns all nodes, by id.
-    ///
-    /// # Errors
-    /// [`RecordsError::Unavailable`].
-    pub fn node_statuses(&self) -> Result<Vec<NodeStatus>, RecordsError> {
-        self.look_up("list nodes", |conn| list(conn, LIST))
+/// The rows of nodes and objects, as administrators see and change them. Its methods block.
+#[derive(Clone)]
+pub struct SqlCluster {
+    store: Arc<Store>,
+    grace: Duration,
+}
+
+impl SqlCluster {
+    /// Creates it. `grace` is the time for which collections keep an object that nothing refers to.
+    pub fn new(store: Arc<Store>, grace: Duration) -> Self {
+        Self { store, grace }
     }
 
-    /// Drains a node: what it leads and runs goes to other nodes, also after it was started again. Returns the node. Has no effect on
-    /// one that is drained.
-    ///
-    /// # Errors
-    /// [`NodeError::NoSuchNode`]; [`NodeError::LastNode`]; [`NodeError::Records`].
-    pub fn drain_node(&self, id: &str) -> Result<NodeStatus, NodeError> {
-        self.transact(&WriteKeys::none(), |tx| {
+    fn find(&self, id: &str) -> Result<Node, ClusterError> {
+        let nodes = self.nodes()?;
+        nodes.iter().find(|node| node.id == id).cloned().ok_or_else(|| no_such_node(id, &nodes))
+    }
+}
+
+impl Cluster for SqlCluster {
+    fn own_node(&self) -> Option<String> {
+        Some(self.store.readers.node().id()).filter(|id| !id.is_empty()).map(str::to_owned)
+    }
+
+    fn nodes(&self) -> Result<Vec<Node>, MetadataError> {
+        self.store.look_up("list nodes", |conn| list(conn, LIST)).map_err(failed)
+    }
+
+    fn stored_objects(&self) -> Result<StoredObjects, MetadataError> {
+        self.store.objects().totals(self.grace).map_err(failed)
+    }
+
+    fn drain(&self, id: &str) -> Result<Node, ClusterError> {
+        let drained = self.store.transact(&WriteKeys::none(), |tx| {
             let nodes = tx.run_apart_from_rights("lock all nodes", |conn| list(conn, LIST_AND_LOCK))?;
             let Some(mut node) = nodes.iter().find(|node| node.id == id).cloned() else {
                 return Ok(End::RollBack(Err(no_such_node(id, &nodes))));
             };
             // What is drained already may be drained again, so that a script can be repeated.
-            let is_successor = |other: &&NodeStatus| other.id != id && other.is_live && other.drained_at.is_none();
+            let is_successor = |other: &&Node| other.id != id && other.is_live && other.drained_at.is_none();
             if node.drained_at.is_none() && !nodes.iter().any(|other| is_successor(&other)) {
-                return Ok(End::RollBack(Err(NodeError::LastNode(id.to_owned()))));
+                return Ok(End::RollBack(Err(ClusterError::LastNode(id.to_owned()))));
             }
             let at = tx.run_apart_from_rights("drain a node", |conn| DRAIN.number(conn, vec![text(id)]))?;
             node.drained_at = at.map(time);
             Ok(End::Commit(Ok(node)))
-        })?
+        });
+        drained.map_err(failed)?
     }
 
-    /// Ends the drain of a node, if it is drained. Returns the node.
-    ///
-    /// # Errors
-    /// [`NodeError::NoSuchNode`]; [`NodeError::Records`].
-    pub fn end_drain(&self, id: &str) -> Result<NodeStatus, NodeError> {
-        self.change(END_DRAIN, vec![text(id)])?;
-        let nodes = self.node_statuses()?;
-        nodes.iter().find(|node| node.id == id).cloned().ok_or_else(|| no_such_node(id, &nodes))
+    fn end_drain(&self, id: &str) -> Result<Node, ClusterError> {
+        self.store.change(END_DRAIN, vec![text(id)]).map_err(failed)?;
+        self.find(id)
     }
 
-    /// Removes a node whose lease has ended. If a server runs under this id later, it is a new node, which is not drained.
-    ///
-    /// What the node ran has to run elsewhere, which is to be seen to before.
-    ///
-    /// # Errors
-    /// [`NodeError::NoSuchNode`]; [`NodeError::StillLive`]; [`NodeError::Records`].
-    pub fn remove_node(&self, id: &str) -> Result<(), NodeError> {
-        if self.change(REMOVE, vec![text(id)])?.is_some() {
+    fn require_ended(&self, id: &str) -> Result<(), ClusterError> {
+        match self.find(id)?.is_live {
+            true => Err(ClusterError::StillLive(id.to_owned())),
+            false => Ok(()),
+        }
+    }
+
+    fn remove(&self, id: &str) -> Result<(), ClusterError> {
+        if self.store.change(REMOVE, vec![text(id)]).map_err(failed)?.is_some() {
             return Ok(());
         }
         self.require_ended(id)?;
         // Its lease held at that moment, and has ended since.
-        Err(NodeError::StillLive(id.to_owned()))
+        Err(ClusterError::StillLive(id.to_owned()))
     }
+}
 
-    /// Checks that there is a node of this id, and that its lease has ended.
+impl Store {
+    /// Saves what a run of a node has measured of its copies. Has no effect once another run has the node's id.
     ///
     /// # Errors
-    /// [`NodeError::NoSuchNode`]; [`NodeError::StillLive`]; [`NodeError::Records`].
-    pub fn require_ended(&self, id: &str) -> Result<(), NodeError> {
-        let nodes = self.node_statuses()?;
-        match nodes.iter().find(|node| node.id == id) {
-            None => Err(no_such_node(id, &nodes)),
-            Some(node) if node.is_live => Err(NodeError::StillLive(id.to_owned())),
-            Some(_) => Ok(()),
-        }
+    /// [`RecordsError`].
+    pub fn save_copies(&self, holder: &Holder, copies: &NodeCopies) -> Result<(), RecordsError> {
+        let NodeCopies { count, bytes, limit_bytes, behind, behind_bytes } = *copies;
+        let numbers = [count, bytes, limit_bytes, behind, behind_bytes].map(|number| Parameter::Number(column(number)));
+        let run = [text(&holder.node), text(incarnation(holder.incarnation))];
+        self.change(SAVE_COPIES, numbers.into_iter().chain(run).collect()).map(drop)
     }
 
     /// Reads whether the node that this process is was drained, and returns it. While it is, this store has no operation, collection or
@@ -228,6 +229,11 @@ impl Store {
     }
 }
 
-fn no_such_node(id: &str, nodes: &[NodeStatus]) -> NodeError {
-    NodeError::NoSuchNode { id: id.to_owned(), known: nodes.iter().map(|node| node.id.clone()).collect() }
+/// Returns an error of the protocol as one of the metadata store.
+fn failed(error: RecordsError) -> MetadataError {
+    MetadataError::Unavailable(Box::new(error))
+}
+
+fn no_such_node(id: &str, nodes: &[Node]) -> ClusterError {
+    ClusterError::NoSuchNode { id: id.to_owned(), known: nodes.iter().map(|node| node.id.clone()).collect() }
 }

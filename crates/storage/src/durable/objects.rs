@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use branchyard_domain::entities::StoredObjects;
 use branchyard_domain::ports::{WriteKey, WriteKeys};
 use branchyard_domain::values::DatabaseId;
 use branchyard_segments::{DoomedObject, Epoch, Examined, Generation, Record, RecordsError};
@@ -14,7 +15,7 @@ use diesel::prelude::*;
 use diesel::sql_types::{BigInt, Nullable, Text};
 
 use super::{End, EngineSql, clock, column, micros, text, unavailable};
-use crate::convert::{all, count, read};
+use crate::convert::{all, count, read, time};
 use crate::error::StoreResult;
 use crate::prepared::{Parameter, PreparedSql};
 use crate::store::Store;
@@ -87,6 +88,26 @@ const FORGET: EngineSql = EngineSql {
 };
 
 const COUNT: &str = "SELECT (SELECT count(*) FROM segments), (SELECT count(*) FROM doomed_objects)";
+
+macro_rules! totals {
+    ($clock:expr) => {
+        concat!(
+            "SELECT (SELECT count(*) FROM segments), \
+             (SELECT CAST(coalesce(sum(durable_length), 0) AS BIGINT) FROM files), \
+             (SELECT coalesce(max(of_one.segments), 0) \
+                FROM (SELECT count(*) AS segments FROM segments GROUP BY database_id) AS of_one), \
+             (SELECT count(*) FROM doomed_objects), \
+             (SELECT count(*) FROM doomed_objects WHERE since <= ",
+            $clock,
+            " - ? AND kept_until <= ",
+            $clock,
+            "), (SELECT min(since) FROM doomed_objects), (SELECT nullif(max(collected_at), 0) FROM store_state)"
+        )
+    };
+}
+
+/// The parameter is the time for which objects are kept.
+const TOTALS: EngineSql = EngineSql { postgres: totals!(clock!(postgres)), sqlite: totals!(clock!(sqlite)) };
 
 macro_rules! begin {
     ($clock:expr) => {
@@ -190,6 +211,30 @@ impl SqlObjects {
             let (named, doomed): (i64, i64) =
                 PreparedSql::<(BigInt, BigInt)>::new(COUNT, Vec::new()).get_result(conn)?;
             Ok(ObjectCounts { named: count(named), doomed: count(doomed) })
+        })
+    }
+
+    /// Returns how much there is in the store, but for objects that were never named. `grace` is the time for which doomed objects
+    /// are kept.
+    ///
+    /// # Errors
+    /// [`RecordsError::Unavailable`].
+    pub fn totals(&self, grace: Duration) -> Result<StoredObjects, RecordsError> {
+        type Columns = (BigInt, BigInt, BigInt, BigInt, BigInt, Nullable<BigInt>, Nullable<BigInt>);
+        type Values = (i64, i64, i64, i64, i64, Option<i64>, Option<i64>);
+        self.store.look_up("measure the store of databases", |conn| {
+            let statement = PreparedSql::<Columns>::new(TOTALS.of(conn), vec![Parameter::Number(micros(grace))]);
+            let (segments, bytes, most_segments, doomed, due, doomed_since, collected_at): Values =
+                statement.get_result(conn)?;
+            Ok(StoredObjects {
+                segments: count(segments),
+                bytes: count(bytes),
+                most_segments: count(most_segments),
+                doomed: count(doomed),
+                due: count(due),
+                doomed_since: doomed_since.map(time),
+                collected_at: collected_at.map(time),
+            })
         })
     }
 

@@ -1,20 +1,28 @@
 //! Listing, draining and removing nodes.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use branchyard_domain::entities::{DatabaseLocator, Operation, OperationStatus, Work};
-use branchyard_domain::ports::{Durability, LeaseTurn, Metadata as _, WriteKeys};
+use branchyard_domain::entities::{DatabaseLocator, NodeCopies, Operation, OperationStatus, StoredObjects, Work};
+use branchyard_domain::ports::{Cluster as _, ClusterError, Durability, LeaseTurn, Metadata as _, WriteKeys};
 use branchyard_domain::values::{AccountId, DatabaseName, OperationId, OwnerName, Timestamp};
 use branchyard_segments::{Acquired, Nodes as _, Records as _, Saved, run};
-use branchyard_storage::{NodeError, Store};
+use branchyard_storage::{SqlCluster, Store};
 use uuid::Uuid;
 
 use crate::durable::{ACCOUNT, LEASE, add_account, add_database, database, extension, holder, lead};
 use crate::home::Home;
 
+/// Time for which objects are kept that nothing refers to.
+const GRACE: Duration = Duration::from_secs(60);
+
+fn cluster(store: &Arc<Store>) -> SqlCluster {
+    SqlCluster::new(Arc::clone(store), GRACE)
+}
+
 /// Returns the id, the state and the number of databases of each node.
-fn listed(store: &Store) -> Vec<(String, bool, bool, u64)> {
-    let nodes = store.node_statuses().unwrap().into_iter();
+fn listed(store: &Arc<Store>) -> Vec<(String, bool, bool, u64)> {
+    let nodes = cluster(store).nodes().unwrap().into_iter();
     nodes.map(|node| (node.id, node.is_live, node.drained_at.is_some(), node.databases)).collect()
 }
 
@@ -26,38 +34,93 @@ fn shown(id: &str, is_live: bool, is_drained: bool, databases: u64) -> (String, 
 fn a_node_is_drained_while_another_can_take_over_and_removed_once_it_has_ended() {
     for home in Home::each() {
         let store = Arc::new(home.ready());
+        let nodes = cluster(&store);
         assert_eq!(listed(&store), []);
-        let unknown = store.drain_node("a").unwrap_err();
+        let unknown = nodes.drain("a").unwrap_err();
         assert_eq!(unknown.to_string(), "there is no node 'a'; there are none");
         let (a, b) = (holder("a", 1), holder("b", 1));
         run(store.nodes().start(&a, LEASE)).unwrap();
-        assert!(matches!(store.drain_node("a"), Err(NodeError::LastNode(_))));
+        assert!(matches!(nodes.drain("a"), Err(ClusterError::LastNode(_))));
         run(store.nodes().start(&b, LEASE)).unwrap();
         lead(&store.records(database(1)), &a);
         lead(&store.records(database(2)), &a);
-        let drained = store.drain_node("a").unwrap();
+        let drained = nodes.drain("a").unwrap();
         assert_eq!((drained.databases, drained.version.as_str()), (2, env!("CARGO_PKG_VERSION")));
-        assert_eq!(store.drain_node("a").unwrap().drained_at, drained.drained_at, "it was drained before");
-        assert!(matches!(store.drain_node("b"), Err(NodeError::LastNode(_))), "the other one is drained");
-        let unknown = store.drain_node("c").unwrap_err();
+        assert_eq!(nodes.drain("a").unwrap().drained_at, drained.drained_at, "it was drained before");
+        assert!(matches!(nodes.drain("b"), Err(ClusterError::LastNode(_))), "the other one is drained");
+        let unknown = nodes.drain("c").unwrap_err();
         assert_eq!(unknown.to_string(), "there is no node 'c'; there are: a, b");
         assert_eq!(listed(&store), [shown("a", true, true, 2), shown("b", true, false, 0)]);
 
-        assert!(matches!(store.remove_node("a"), Err(NodeError::StillLive(_))));
+        assert!(matches!(nodes.remove("a"), Err(ClusterError::StillLive(_))));
         run(store.nodes().stop(&a)).unwrap();
         let a = holder("a", 2);
         run(store.nodes().start(&a, LEASE)).unwrap();
         assert_eq!(listed(&store)[0], shown("a", true, true, 0), "a restart ends no drain");
-        assert_eq!(store.end_drain("a").unwrap().drained_at, None);
-        assert!(matches!(store.end_drain("c"), Err(NodeError::NoSuchNode { .. })));
-        store.drain_node("a").unwrap();
+        assert_eq!(nodes.end_drain("a").unwrap().drained_at, None);
+        assert!(matches!(nodes.end_drain("c"), Err(ClusterError::NoSuchNode { .. })));
+        nodes.drain("a").unwrap();
         run(store.nodes().stop(&a)).unwrap();
-        store.require_ended("a").unwrap();
-        store.remove_node("a").unwrap();
-        assert!(matches!(store.remove_node("a"), Err(NodeError::NoSuchNode { .. })));
+        nodes.require_ended("a").unwrap();
+        nodes.remove("a").unwrap();
+        assert!(matches!(nodes.remove("a"), Err(ClusterError::NoSuchNode { .. })));
         assert_eq!(listed(&store), [shown("b", true, false, 0)]);
         run(store.nodes().start(&holder("a", 3), LEASE)).unwrap();
         assert_eq!(listed(&store)[0], shown("a", true, false, 0), "it is a new node");
+    }
+}
+
+#[test]
+fn the_copies_of_a_node_are_those_that_its_present_run_has_measured() {
+    for home in Home::each() {
+        let store = Arc::new(home.ready());
+        let nodes = cluster(&store);
+        assert_eq!(nodes.own_node(), None);
+        let copies = |store: &Arc<Store>| cluster(store).nodes().unwrap().into_iter().next().unwrap().copies;
+        let first = holder("a", 1);
+        run(store.nodes().start(&first, LEASE)).unwrap();
+        assert_eq!((nodes.own_node().as_deref(), copies(&store)), (Some("a"), None));
+        let measured = NodeCopies { count: 3, bytes: 5_000_000_000, limit_bytes: 7, behind: 2, behind_bytes: 9 };
+        store.save_copies(&first, &measured).unwrap();
+        assert_eq!(copies(&store), Some(measured));
+        run(store.nodes().stop(&first)).unwrap();
+        // Times are in microseconds.
+        std::thread::sleep(Duration::from_millis(5));
+        let second = holder("a", 2);
+        run(store.nodes().start(&second, LEASE)).unwrap();
+        assert_eq!(copies(&store), None);
+        store.save_copies(&first, &measured).unwrap();
+        assert_eq!(copies(&store), None, "a former run measures nothing any more");
+        store.save_copies(&second, &NodeCopies::default()).unwrap();
+        assert_eq!(copies(&store), Some(NodeCopies::default()));
+    }
+}
+
+#[test]
+fn the_store_is_measured() {
+    for home in Home::each() {
+        let store = Arc::new(home.ready());
+        let nodes = cluster(&store);
+        assert_eq!(nodes.stored_objects().unwrap(), StoredObjects::default());
+        let a = holder("a", 1);
+        run(store.nodes().start(&a, LEASE)).unwrap();
+        for (number, lengths) in [(1, [5, 7].as_slice()), (2, &[11])] {
+            let row = lead(&store.records(database(number)), &a);
+            assert!(matches!(
+                run(store.records(database(number)).extend(&extension(&row, lengths), &())),
+                Ok(Saved::Saved)
+            ));
+        }
+        store.objects().doom(&["x/1".to_owned(), "x/2".to_owned()], Duration::ZERO).unwrap();
+        let measured = nodes.stored_objects().unwrap();
+        assert_eq!((measured.segments, measured.bytes, measured.most_segments), (3, 23, 2));
+        assert_eq!((measured.doomed, measured.due, measured.collected_at), (2, 0, None));
+        assert!(measured.doomed_since.is_some());
+        let at_once = SqlCluster::new(Arc::clone(&store), Duration::ZERO);
+        assert_eq!(at_once.stored_objects().unwrap().due, 2);
+        store.objects().begin("a", LEASE, Duration::ZERO).unwrap();
+        store.objects().end("a", true).unwrap();
+        assert!(nodes.stored_objects().unwrap().collected_at.is_some());
     }
 }
 
@@ -96,7 +159,7 @@ fn a_drained_node_leases_nothing_and_names_what_it_runs() {
         let first = lease(&store, "a_1/0").unwrap();
         let second = lease(&other, "ab1/0").unwrap();
         assert!(!store.follow_drain().unwrap());
-        other.drain_node("a_1").unwrap();
+        cluster(&other).drain("a_1").unwrap();
         assert!(store.follow_drain().unwrap());
         assert!(!other.follow_drain().unwrap());
         assert_eq!(lease(&store, "a_1/1"), None);
@@ -109,7 +172,7 @@ fn a_drained_node_leases_nothing_and_names_what_it_runs() {
         assert!(store.busy_databases().unwrap().is_empty());
         assert_eq!(lease(&other, "ab1/1"), Some(first), "what has begun comes first");
 
-        store.end_drain("a_1").unwrap();
+        cluster(&store).end_drain("a_1").unwrap();
         assert!(!store.follow_drain().unwrap());
         assert!(lease(&store, "a_1/0").is_some());
     }

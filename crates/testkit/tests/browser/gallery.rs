@@ -157,6 +157,7 @@ fn pages(server: &Server, chromium: &Chromium) -> Vec<(&'static str, String)> {
         ("admin-users", "/admin/users".to_owned()),
         ("admin-user", "/admin/users/bob".to_owned()),
         ("admin-databases", "/admin/databases".to_owned()),
+        ("admin-nodes", "/admin/nodes".to_owned()),
         ("quarantined", "/cyn/rivers".to_owned()),
         ("database-new", "/new".to_owned()),
         ("organization", "/acme".to_owned()),

@@ -11,17 +11,22 @@ use serde_json::json;
 use crate::shared_store::Shared;
 
 /// What nodes share.
-struct Cluster {
+pub(crate) struct Cluster {
     shared: Shared,
     dir: tempfile::TempDir,
 }
 
 impl Cluster {
-    fn new(purpose: &str) -> Option<Self> {
+    pub(crate) fn new(purpose: &str) -> Option<Self> {
         Some(Self { shared: Shared::new(purpose)?, dir: tempfile::tempdir().unwrap() })
     }
 
     fn node(&self, id: &str) -> Server {
+        self.node_with(id, |_| {})
+    }
+
+    /// Starts a node with a changed configuration.
+    pub(crate) fn node_with(&self, id: &str, change: impl FnOnce(&mut Config)) -> Server {
         Server::start_with(|config: &mut Config| {
             config.metadata_url = Some(self.shared.url());
             config.store_url = Some(format!("file://{}", self.dir.path().join("store").display()));
@@ -33,6 +38,7 @@ impl Cluster {
             if key.exists() {
                 std::fs::copy(&key, config.data_dir.join("server.key")).unwrap();
             }
+            change(config);
         })
     }
 

@@ -1,6 +1,7 @@
 //! `/admin`: pages for administrators of the server. For everyone else they do not exist.
 
 pub(crate) mod databases;
+pub(crate) mod nodes;
 pub(crate) mod user;
 pub(crate) mod users;
 
@@ -10,7 +11,8 @@ use crate::error_page::PageError;
 use crate::page_context::{PageContext, PageResult};
 
 /// The sections, as labels and paths.
-const SECTIONS: [(&str, &str); 2] = [("Users", "/admin/users"), ("Databases", "/admin/databases")];
+const SECTIONS: [(&str, &str); 3] =
+    [("Users", "/admin/users"), ("Databases", "/admin/databases"), ("Nodes", "/admin/nodes")];
 
 /// `GET /admin`
 pub(crate) async fn index(visit: PageContext) -> PageResult {

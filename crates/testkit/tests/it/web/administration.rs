@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use branchyard_domain::values::Timestamp;
 use branchyard_domain_testing::fakes::FixedClock;
-use branchyard_testkit::Server;
+use branchyard_testkit::{AMPLE, Server, wait_for};
 
 use super::browser::Browser;
 use super::{PASSWORD, database, sign_in, user};
+use crate::nodes::Cluster;
 
 fn signed_in(server: &Server, name: &str, is_admin: bool) -> Browser {
     user(server, name, is_admin);
@@ -21,7 +22,7 @@ fn the_pages_of_administrators_do_not_exist_for_others() {
     let server = Server::start();
     let (root, ada) = (signed_in(&server, "root", true), signed_in(&server, "ada", false));
     database(&server, &ada, "ada");
-    for path in ["/admin", "/admin/users", "/admin/users/ada", "/admin/databases"] {
+    for path in ["/admin", "/admin/users", "/admin/users/ada", "/admin/databases", "/admin/nodes"] {
         let status = if path == "/admin" { 303 } else { 200 };
         root.get(path).expect(status);
         ada.get(path).expect(404).shows("Page not found");
@@ -35,6 +36,9 @@ fn the_pages_of_administrators_do_not_exist_for_others() {
     let fields = [("owner", "ada"), ("name", "rivers")].map(|(name, value)| (name.to_owned(), value.to_owned()));
     let fields: Vec<_> = token.into_iter().chain(fields).collect();
     ada.forge("/admin/databases/quarantine", &fields, &[]).expect(404);
+    for action in ["drain", "end-drain", "remove"] {
+        ada.forge(&format!("/admin/nodes/{action}"), &fields, &[]).expect(404);
+    }
     ada.get("/ada/rivers").expect(200);
     root.get("/admin/users").expect(200);
     assert!(root.get("/").text.contains("/admin\"") && !ada.get("/").text.contains("/admin\""));
@@ -95,6 +99,61 @@ fn an_administrator_quarantines_and_releases_a_database() {
 }
 
 #[test]
+fn without_a_cluster_the_page_of_nodes_says_what_makes_one() {
+    let server = Server::start();
+    let root = signed_in(&server, "root", true);
+    let page = root.get("/admin/nodes").expect(200).shows("This server is no node of a cluster").shows("store_url");
+    let token: Vec<_> = page.hidden_fields("/sign-out").into_iter().filter(|(name, _)| name == "csrf").collect();
+    let fields: Vec<_> = token.into_iter().chain([("id".to_owned(), "one".to_owned())]).collect();
+    for action in ["drain", "end-drain", "remove"] {
+        root.forge(&format!("/admin/nodes/{action}"), &fields, &[]).expect(422).shows("no node of a cluster");
+    }
+}
+
+/// Two nodes over one Postgres and one store.
+#[test]
+fn an_administrator_drains_and_removes_a_node() {
+    let Some(cluster) = Cluster::new("web_nodes") else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let key = dir.path().join("server_key");
+    std::fs::write(&key, [7; 32]).unwrap();
+    let node = |id| {
+        cluster.node_with(id, |config| {
+            config.cluster.cache_bytes = if id == "one" { 3 << 30 } else { 0 };
+            config.server_key_file = Some(key.clone());
+        })
+    };
+    let (one, two) = (node("one"), node("two"));
+    let (root, ada) = (signed_in(&one, "root", true), signed_in(&one, "ada", false));
+    database(&one, &ada, "ada");
+    let page = root.get("/admin/nodes").expect(200).shows("This node").shows(&one.address()).shows(&two.address());
+    page.shows("Store of databases").shows("Last collection");
+    let page = wait_for("the copies of both nodes", AMPLE, || {
+        let page = root.get("/admin/nodes").expect(200);
+        let is_measured = page.text.contains(" KiB of 3.0 GiB") && page.text.matches("<td>0 bytes</td>").count() == 1;
+        if is_measured { Ok(page) } else { Err(page.text) }
+    });
+
+    let sent = root.submit(&page, "/admin/nodes/drain", &[("id", "one")]).expect(303);
+    let page = root.follow(&sent).expect(200).shows("one is drained.").shows("End drain");
+    root.submit(&page, "/admin/nodes/drain", &[("id", "two")]).expect(422).shows("is live and not drained");
+    let sent = root.submit(&page, "/admin/nodes/end-drain", &[("id", "one")]).expect(303);
+    let page = root.follow(&sent).expect(200).shows("one is no longer drained.");
+    assert!(!page.text.contains("End drain"));
+    let fields: Vec<_> = page.hidden_fields("/admin/nodes/drain");
+    let of_two: Vec<_> = fields.into_iter().filter(|(name, _)| name == "csrf").collect();
+    let of_two: Vec<_> = of_two.into_iter().chain([("id".to_owned(), "two".to_owned())]).collect();
+    root.forge("/admin/nodes/remove", &of_two, &[]).expect(422).shows("stop its server first");
+
+    drop(two);
+    let page = root.get("/admin/nodes").expect(200).shows("Ended");
+    let sent = root.submit(&page, "/admin/nodes/remove", &[]).expect(303);
+    let page = root.follow(&sent).expect(200).shows("two is removed.");
+    assert!(!page.text.contains("<th scope=\"row\">two"));
+    root.forge("/admin/nodes/remove", &of_two, &[]).expect(404);
+}
+
+#[test]
 fn administrators_enter_the_password_again() {
     let clock = Arc::new(FixedClock::at(Timestamp::from_micros(1_790_000_000_000_000)));
     let server = Server::with_clock(Arc::clone(&clock));
@@ -111,4 +170,8 @@ fn administrators_enter_the_password_again() {
     let sent = root.submit(&page, "/admin/databases/quarantine", &[("owner", "ada"), ("name", "rivers")]).expect(303);
     root.follow(&sent).expect(200).shows("Confirm your password");
     ada.get("/ada/rivers").expect(200);
+    let page = root.get("/admin/nodes").expect(200);
+    let token: Vec<_> = page.hidden_fields("/sign-out").into_iter().filter(|(name, _)| name == "csrf").collect();
+    let sent = root.forge("/admin/nodes/remove", &token, &[]).expect(303);
+    assert!(sent.location.as_deref().is_some_and(|to| to.starts_with("/settings/confirm")));
 }

@@ -71,6 +71,9 @@ fn every_form_wants_the_token() {
         "/admin/users/ada/sessions/end",
         "/admin/databases/quarantine",
         "/admin/databases/release",
+        "/admin/nodes/drain",
+        "/admin/nodes/end-drain",
+        "/admin/nodes/remove",
     ];
     for form in forms {
         ada.forge(form, &[], &[]).expect(403).shows("Your session changed");
