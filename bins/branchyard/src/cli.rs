@@ -98,6 +98,12 @@ pub enum Command {
         /// Serve over TLS, with certificates of a local authority that it makes.
         #[arg(long)]
         tls: bool,
+        /// Run a cluster of this many servers, at the given port and those after it. It needs a Postgres.
+        #[arg(long, value_name = "NODES", value_parser = clap::value_parser!(u8).range(1..=9))]
+        cluster: Option<u8>,
+        /// The Postgres of the cluster. Without it, one is started for the demo if `initdb` is installed.
+        #[arg(long, value_name = "URL", requires = "cluster")]
+        metadata_url: Option<String>,
     },
     /// Manage users.
     User {

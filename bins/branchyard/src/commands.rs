@@ -28,6 +28,7 @@ use crate::cli::{
 };
 use crate::compose::{Environment, Pending, Role, Stores};
 use crate::config::Config;
+use crate::demo::DemoOptions;
 use crate::sealed_files::Recipients;
 use crate::{cli, client, demo, deployments, serve};
 
@@ -38,7 +39,13 @@ use crate::{cli, client, demo, deployments, serve};
 pub fn run(cli: Cli) -> anyhow::Result<()> {
     match cli.command {
         Command::Serve(args) => serve::run(&Config::load_for_serve(&args)?, args.no_migrate),
-        Command::Demo { listen, data_dir, hook, tls } => demo::run(listen, data_dir, hook.as_deref(), tls),
+        Command::Demo { listen, data_dir, hook, tls, cluster, metadata_url } => {
+            let options = DemoOptions { listen, data_dir, hook, tls };
+            match cluster {
+                None => demo::run(&options),
+                Some(nodes) => demo::run_cluster(&options, nodes, metadata_url),
+            }
+        }
         Command::User { place, action: UserAction::Create { name, email, password_stdin, admin } } => {
             accounts::create_user(&stores(&place)?.hub, &name, &email, password_stdin, admin)
         }

@@ -1,5 +1,6 @@
 //! The `branchyard demo` command: a server with a sample owner and real data.
 
+mod cluster;
 mod data;
 mod hook;
 mod story;
@@ -9,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use branchyard_auth::{PlainPassword, PlainToken, TokenExpiry};
 use branchyard_domain::Hub;
+use branchyard_domain::entities::HookSecret;
 use branchyard_domain::errors::PeopleError;
 use branchyard_domain::values::OwnerName;
 use data_encoding::HEXLOWER;
@@ -19,42 +21,86 @@ use crate::config::Config;
 use crate::logging;
 use crate::serve::{Running, announce};
 
+/// Where and how the demo serves.
+pub struct DemoOptions {
+    /// The address to listen on.
+    pub listen: String,
+    /// The folder of all state.
+    pub data_dir: PathBuf,
+    /// The receiver of a webhook to register.
+    pub hook: Option<String>,
+    /// Whether to serve over TLS.
+    pub tls: bool,
+}
+
 /// Runs the demo until a signal stops it. The data is loaded on the first run.
 ///
 /// # Errors
 /// Fails if the server cannot start or the data cannot be loaded.
-pub fn run(listen: String, data_dir: PathBuf, hook: Option<&str>, over_tls: bool) -> anyhow::Result<()> {
+pub fn run(options: &DemoOptions) -> anyhow::Result<()> {
+    let (data_dir, listen) = (options.data_dir.clone(), options.listen.clone());
     let mut config = Config { data_dir, listen, ..Config::default() };
-    // Standard error is the terminal on which the greeting is read.
-    config.log.access = 0.0;
+    let authority = configure(&mut config, &options.data_dir, options.tls)?;
     let _log = logging::start(&config)?;
-    // The receiver of the demo's webhook usually runs on the same machine, and so do servers to mirror.
-    config.hooks.allowed_cidrs = ["127.0.0.0/8", "::1/128"].map(str::to_owned).to_vec();
-    config.remotes.allowed_cidrs.clone_from(&config.hooks.allowed_cidrs);
-    let certificates = over_tls.then(|| tls::make(&config.data_dir)).transpose()?;
-    if let Some(certificates) = &certificates {
-        config.tls.cert = Some(certificates.cert.clone());
-        config.tls.key = Some(certificates.key.clone());
-    }
     let running = Running::start(&config, &Environment::default(), Pending::Migrate)?;
-    if is_new(&running.hub)? {
-        print("loading countries, currencies and languages …")?;
-        story::tell(&running.hub)?;
-    }
-    let token = token(&running.hub)?;
-    let password = password(&running.hub)?;
-    let authority = certificates.as_ref().map(|certificates| certificates.authority.as_path());
-    print(greeting(running.origin(), &token, &password, &config, authority))?;
-    if let Some(authority) = authority {
-        print(remote_lines(running.origin(), authority))?;
-    }
-    if let Some(url) = hook {
-        let secret = hook::register(&running.hub, url)?;
-        print(format!("  hook       {url}; deliveries are signed with {}\n", secret.expose()))?;
-    }
+    let access = prepare(&running.hub, options.hook.as_deref())?;
+    print(greeting(running.origin(), &access, &config.data_dir, authority.as_deref()))?;
+    print_rest(running.origin(), &access, options.hook.as_deref(), authority.as_deref())?;
     let signals = running.watch_signals()?;
     announce(format!("listening on {}", running.origin()));
     running.until_stopped(signals)
+}
+
+/// Runs the demo as a cluster of `nodes` servers until a signal stops it. The data is loaded on the first run.
+///
+/// # Errors
+/// Fails if there is no Postgres, if a server cannot start, if the data cannot be loaded, or once all servers have ended.
+pub fn run_cluster(options: &DemoOptions, nodes: u8, metadata_url: Option<String>) -> anyhow::Result<()> {
+    cluster::run(options, nodes, metadata_url)
+}
+
+/// Changes a configuration to that of a demo. Returns the certificate of the authority that it makes in `dir`, if it serves over TLS.
+fn configure(config: &mut Config, dir: &Path, over_tls: bool) -> anyhow::Result<Option<PathBuf>> {
+    // Standard error is the terminal on which the greeting is read.
+    config.log.access = 0.0;
+    // The receiver of the demo's webhook usually runs on the same machine, and so do servers to mirror.
+    config.hooks.allowed_cidrs = ["127.0.0.0/8", "::1/128"].map(str::to_owned).to_vec();
+    config.remotes.allowed_cidrs.clone_from(&config.hooks.allowed_cidrs);
+    if !over_tls {
+        return Ok(None);
+    }
+    let certificates = tls::make(dir)?;
+    config.tls.cert = Some(certificates.cert);
+    config.tls.key = Some(certificates.key);
+    Ok(Some(certificates.authority))
+}
+
+/// What a person needs to use the demo.
+struct DemoAccess {
+    token: String,
+    password: String,
+    hook_secret: Option<HookSecret>,
+}
+
+/// Loads the data on the first run, and makes new credentials.
+fn prepare(hub: &Hub, hook: Option<&str>) -> anyhow::Result<DemoAccess> {
+    if is_new(hub)? {
+        print("loading countries, currencies and languages …")?;
+        story::tell(hub)?;
+    }
+    let hook_secret = hook.map(|url| hook::register(hub, url)).transpose()?;
+    Ok(DemoAccess { token: token(hub)?, password: password(hub)?, hook_secret })
+}
+
+/// Prints what follows the greeting: how DoltLite's clients use the demo, and its webhook.
+fn print_rest(address: &str, access: &DemoAccess, hook: Option<&str>, authority: Option<&Path>) -> anyhow::Result<()> {
+    if let Some(authority) = authority {
+        print(remote_lines(address, authority))?;
+    }
+    if let (Some(url), Some(secret)) = (hook, &access.hook_secret) {
+        print(format!("  hook       {url}; deliveries are signed with {}\n", secret.expose()))?;
+    }
+    Ok(())
 }
 
 fn is_new(hub: &Hub) -> anyhow::Result<bool> {
@@ -105,14 +151,15 @@ fn remote_lines(address: &str, authority: &Path) -> String {
     )
 }
 
-fn greeting(address: &str, token: &str, password: &str, config: &Config, authority: Option<&Path>) -> String {
+fn greeting(address: &str, access: &DemoAccess, dir: &Path, authority: Option<&Path>) -> String {
+    let DemoAccess { token, password, .. } = access;
     let curl = match authority {
         Some(authority) => format!("curl --cacert '{}'", authority.display()),
         None => "curl".to_owned(),
     };
     let api = format!("{address}/api/v2");
     let atlas = format!("{api}/databases/{}/{}", story::OWNER, story::DATABASE);
-    let dir = config.data_dir.display();
+    let dir = dir.display();
     format!(
         r#"
 Branchyard is running at {address}

@@ -10,7 +10,7 @@ use anyhow::Context as _;
 /// The flag whose value may hold a password.
 const FLAG: &str = "--metadata-url";
 /// The variable that has the same meaning.
-const VARIABLE: &str = "BRANCHYARD_METADATA_URL";
+pub(crate) const VARIABLE: &str = "BRANCHYARD_METADATA_URL";
 /// How many files [`readable_by_others`] names.
 const NAMED: usize = 20;
 

@@ -517,11 +517,16 @@ pub struct StopSignals {
 }
 
 impl StopSignals {
-    fn new() -> std::io::Result<Self> {
+    /// Watches from now on. Has to be called within a runtime.
+    ///
+    /// # Errors
+    /// Fails if the operating system refuses it.
+    pub(crate) fn new() -> std::io::Result<Self> {
         Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
     }
 
-    async fn next(&mut self) {
+    /// Waits for the next signal.
+    pub(crate) async fn next(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}

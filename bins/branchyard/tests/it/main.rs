@@ -13,6 +13,7 @@ mod collections;
 mod commands;
 mod crash;
 mod crash_hooks;
+mod demo_cluster;
 mod deployments;
 mod durable_home;
 mod faults;
