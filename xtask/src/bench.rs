@@ -26,6 +26,7 @@ const TOPICS: &[&str] = &[
     "streams",
     "writes",
     "postgres",
+    "nodes",
     "imports",
     "forks",
     "clones",

@@ -33,6 +33,8 @@ const FLAGS: &[Flag] = &[
     Flag("--large-mb", "20000", "20", "size of a very large database"),
     Flag("--large-base-mb", "100", "5", "size of the database that it is compared with"),
     Flag("--peer-rows", "100000", "1000", "rows of the table that other servers hold too"),
+    Flag("--cost-writes", "100", "100", "writes a day and database of which the cost of a store is calculated"),
+    Flag("--cost-mb", "10", "10", "size of these databases"),
     Flag("--idle", "10000", "500", "connections that are open and say nothing, as far as open files allow"),
     Flag("--pace-ms", "200", "200", "pause of a cheap reader in the overload, between two reads"),
     Flag("--overload-seconds", "20", "4", "how long the overload lasts"),
@@ -52,6 +54,8 @@ pub(crate) struct Flags {
     pub(crate) peers: Option<PathBuf>,
     /// URL of an empty database in Postgres.
     pub(crate) postgres: Option<String>,
+    /// URL of another empty database in Postgres.
+    pub(crate) nodes_postgres: Option<String>,
     /// Topics to run. If empty, all topics run.
     pub(crate) topics: Vec<String>,
 }
@@ -74,6 +78,7 @@ impl Flags {
             other: None,
             peers: None,
             postgres: None,
+            nodes_postgres: None,
             topics: Vec::new(),
         };
         let mut arguments = arguments.into_iter().filter(|argument| argument != "--quick");
@@ -89,6 +94,7 @@ impl Flags {
                 "--other" => flags.other = Some(value()?.into()),
                 "--peers" => flags.peers = Some(value()?.into()),
                 "--postgres" => flags.postgres = Some(value()?),
+                "--nodes-postgres" => flags.nodes_postgres = Some(value()?),
                 name => match flags.values.get_mut(name) {
                     Some(known) => *known = value()?,
                     None => return Err(format!("no flag {argument}\n\n{}", usage())),
@@ -131,5 +137,6 @@ pub(crate) fn usage() -> String {
     text + "  --json FILE          write the rows there\n  --datasette FILE     compare with this Datasette\n  \
             --other FILE         compare this build with that binary (topic builds)\n  \
             --peers DIR          compare with the programs there (topic peers)\n  \
-            --postgres URL       use this empty database (topic postgres)\n"
+            --postgres URL       use this empty database (topic postgres)\n  \
+            --nodes-postgres URL use this empty database (topic nodes)\n"
 }

@@ -15,6 +15,7 @@ mod flags;
 mod harness;
 mod load;
 mod memory;
+mod object_server;
 mod programs;
 mod raw;
 mod report;

@@ -9,6 +9,7 @@ mod imports;
 mod isolation;
 mod lists;
 mod merges;
+mod nodes;
 mod overload;
 mod pages;
 mod peers;
@@ -40,6 +41,7 @@ pub(crate) const TOPICS: &[Topic] = &[
     ("streams", streams::run),
     ("writes", writes::run),
     ("postgres", postgres::run),
+    ("nodes", nodes::run),
     ("imports", imports::run),
     ("forks", forks::run),
     ("clones", clones::run),

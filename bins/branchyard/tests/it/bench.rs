@@ -19,7 +19,7 @@ fn quick_runs_are_smaller_and_a_named_size_wins() {
     let (full, quick) = (parse("").unwrap(), parse("reads --quick --bench").unwrap());
     assert!(quick.count("--rows") < full.count("--rows") && quick.number("--seconds") < full.number("--seconds"));
     assert!(full.topics.is_empty() && full.json.is_none() && full.datasette.is_none() && full.other.is_none());
-    assert!(full.peers.is_none() && full.postgres.is_none());
+    assert!(full.peers.is_none() && full.postgres.is_none() && full.nodes_postgres.is_none());
     assert_eq!(quick.topics, ["reads"]);
     let named = parse("--rows 7 --quick --seconds 0.5 --json a.json --datasette b --other c").unwrap();
     assert_eq!((named.count("--rows"), named.number("--seconds")), (7, 0.5));

@@ -5,10 +5,11 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use branchyard_testkit::Actor;
 use serde_json::json;
 
 use crate::flags::Flags;
-use crate::harness::{BenchHarness, Server, finish, write};
+use crate::harness::{BenchHarness, finish, write};
 use crate::report::{Aim, Row};
 use crate::slices::{alternate, median, millis};
 use crate::table::Table;
@@ -43,7 +44,7 @@ pub(crate) fn run(flags: &Flags) -> Vec<Row> {
         time
     };
 
-    heavy(&server, &harness.token, "heavy", megabytes);
+    heavy(&server.actor("bench", &harness.token), "heavy", megabytes);
     let (file, copy) = (largest(&harness.path().join("databases")), harness.path().join("copy"));
     let cp = || {
         let time = millis(|| {
@@ -90,10 +91,9 @@ pub(crate) fn run(flags: &Flags) -> Vec<Row> {
 }
 
 /// Creates a database of about `megabytes` MB, with as many thousand rows.
-pub(super) fn heavy(server: &Server, token: &str, name: &str, megabytes: u64) {
-    let bench = server.actor("bench", token);
+pub(super) fn heavy(bench: &Actor, name: &str, megabytes: u64) {
     bench.database(name);
-    let run = |statement: &str| finish(&bench, &format!("/databases/bench/{name}/sql-writes"), &write(statement));
+    let run = |statement: &str| finish(bench, &format!("/databases/bench/{name}/sql-writes"), &write(statement));
     run("create table t (id integer primary key, body text)");
     let rows = megabytes * 1_000;
     for first in (1..=rows).step_by(usize::try_from(BATCH).unwrap()) {

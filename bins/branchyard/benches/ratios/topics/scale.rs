@@ -140,7 +140,7 @@ fn large(flags: &Flags) -> Vec<Row> {
     }
     let server = harness.start_with(&[ONE_CALLER, &[NO_RESULTS]].concat());
     for (name, size) in [("large", megabytes), ("small", small)] {
-        heavy(&server, &harness.token, name, size);
+        heavy(&server.actor("bench", &harness.token), name, size);
         tag(&server, &harness.token, name);
     }
     let slices = flags.count("--slices");
