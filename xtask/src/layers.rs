@@ -23,6 +23,7 @@ const ALLOWED: &[(&str, Uses)] = &[
     ("engine-doltlite", Uses::Only(&["domain", "remote-protocol", "sqlite-lexer"])),
     ("storage", Uses::Only(&["domain", "deployments", "auth", "segments"])),
     ("object-store", Uses::Only(&["domain"])),
+    ("sealed-store", Uses::Only(&["domain"])),
     ("egress", Uses::Only(&[])),
     ("remote-client", Uses::Only(&["domain", "auth", "egress", "remote-protocol"])),
     ("hooks", Uses::Only(&["domain", "egress"])),

@@ -564,6 +564,14 @@ pub enum KeysAction {
 /// Actions on the store of databases.
 #[derive(Debug, Subcommand)]
 pub enum StoreAction {
+    /// Wrap the keys of what is sealed in the store by the master key of `store.encryption_key_file` or `store.encryption_key_command`, after
+    /// all servers were restarted with it and with the former one as `store.encryption_previous_key_file` or
+    /// `store.encryption_previous_key_command`. Objects stay as they are.
+    Rewrap {
+        /// Print a JSON document.
+        #[arg(long)]
+        json: bool,
+    },
     /// Find objects that nothing refers to any more, and delete those that were found `store.grace` ago. Servers do so every hour.
     Collect {
         /// Change nothing, and print what would be done.

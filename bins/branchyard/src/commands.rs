@@ -118,6 +118,7 @@ pub fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Store { place, action: StoreAction::Collect { dry_run, force, json } } => {
             store::collect(&Config::load(&place)?, dry_run, force, json)
         }
+        Command::Store { place, action: StoreAction::Rewrap { json } } => store::rewrap(&Config::load(&place)?, json),
         Command::Cluster { place, action: ClusterAction::Accept { json } } => {
             cluster::accept(&Config::load(&place)?, json)
         }

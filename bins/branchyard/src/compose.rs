@@ -17,6 +17,7 @@ use branchyard_import_formats::FileFormats;
 use branchyard_provisioner_local::LocalSettings;
 use branchyard_remote_client::HttpRemoteSources;
 use branchyard_runtime::{SystemClock, SystemIds};
+use branchyard_sealed_store::DataKeyRing;
 use branchyard_storage::{FolderBlobs, FolderPushedChunks, ObjectBlobs, Store};
 
 use crate::config::Config;
@@ -95,6 +96,8 @@ pub struct Stores {
     pub metadata: Arc<Store>,
     /// The store of databases. If `None`, databases are kept in the data folder.
     pub store: Option<Arc<dyn DatabaseStore>>,
+    /// The keys under which its objects are sealed. If `None`, they are stored as they are.
+    pub data_keys: Option<Arc<DataKeyRing>>,
     /// The parts of uploads.
     pub blobs: Arc<dyn Blobs>,
     /// The files of backups of deployments.
@@ -181,7 +184,8 @@ impl Stores {
         // Before this process takes part in a cluster, which its keys may not belong to.
         let ring = RingStore::open(&dir, &metadata, master, world.ids.as_ref(), world.clock.now())?;
         let keys = Arc::new(LiveKeys::open(ring)?);
-        let store = database_store::open(config, &metadata, world.ids.as_ref())?;
+        let opened = database_store::open(config, &metadata, &world.ids)?;
+        let (store, data_keys) = opened.map_or((None, None), |opened| (Some(opened.store), opened.data_keys));
         let node = match &config.node_id {
             Some(id) => id.clone(),
             None => dir.node(&world.ids.uuid(world.clock.now()).to_string())?,
@@ -189,7 +193,13 @@ impl Stores {
         let home = match &store {
             None => None,
             Some(store) => {
-                let ports = HomePorts { engine: &engine, metadata: &metadata, store, ids: &world.ids };
+                let ports = HomePorts {
+                    engine: &engine,
+                    metadata: &metadata,
+                    store,
+                    data_keys: data_keys.as_ref(),
+                    ids: &world.ids,
+                };
                 Some(match role {
                     Role::Node => DurableHome::of_node(&node, &config.cluster, &ports)?,
                     Role::Command => DurableHome::of_reader(&ports),
@@ -242,6 +252,7 @@ impl Stores {
             keys,
             metadata,
             store,
+            data_keys,
             blobs,
             backup_files,
             pushed_chunks,

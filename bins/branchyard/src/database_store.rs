@@ -13,12 +13,14 @@ use anyhow::{Context as _, bail};
 use branchyard_domain::ports::{DatabaseStore, Ids, Metadata as _, StoreError};
 use branchyard_domain::values::ObjectKey;
 use branchyard_object_store::StoreUrl;
+use branchyard_sealed_store::{DataKeyRing, SealedStore};
 use branchyard_storage::Store;
 use data_encoding::HEXLOWER;
 use sha2::{Digest as _, Sha256};
 
 use crate::config::Config;
 use crate::data_dir::DataDir;
+use crate::store_encryption;
 
 /// Folder of the objects that this module stores.
 const CLUSTER: &str = "cluster";
@@ -54,12 +56,20 @@ pub(crate) fn check_metadata_url(config: &Config, dir: &DataDir) -> anyhow::Resu
     Ok(())
 }
 
+/// The store of databases.
+pub(crate) struct OpenStore {
+    /// The store, which seals and opens objects if there are data keys.
+    pub(crate) store: Arc<dyn DatabaseStore>,
+    /// The keys under which objects are sealed.
+    pub(crate) data_keys: Option<Arc<DataKeyRing>>,
+}
+
 /// Opens the configured store of databases, or returns `None` if databases are kept in the data folder. The metadata store has to be
 /// migrated.
 ///
 /// # Errors
 /// Fails if the store cannot be used, or does not belong to the metadata store. The message says what to do.
-pub(crate) fn open(config: &Config, metadata: &Store, ids: &dyn Ids) -> anyhow::Result<Option<Arc<dyn DatabaseStore>>> {
+pub(crate) fn open(config: &Config, metadata: &Arc<Store>, ids: &Arc<dyn Ids>) -> anyhow::Result<Option<OpenStore>> {
     let Some(url) = config.store_url()? else {
         if let Some(id) = metadata.cluster_id()? {
             bail!(
@@ -75,8 +85,12 @@ pub(crate) fn open(config: &Config, metadata: &Store, ids: &dyn Ids) -> anyhow::
     if url.folder().is_some() {
         opened.claim_host(&HostNames::of_this_machine())?;
     }
-    opened.claim(metadata, ids)?;
-    Ok(Some(store))
+    opened.claim(metadata, ids.as_ref())?;
+    let Some(data_keys) = store_encryption::open(config, metadata, &store, ids)? else {
+        return Ok(Some(OpenStore { store, data_keys: None }));
+    };
+    let store = Arc::new(SealedStore::new(store, Arc::clone(&data_keys)));
+    Ok(Some(OpenStore { store, data_keys: Some(data_keys) }))
 }
 
 /// Sets another id in both stores, so that no server with an earlier state of the metadata starts on this store of databases. If that is

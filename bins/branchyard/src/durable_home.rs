@@ -16,6 +16,7 @@ use branchyard_domain::values::{CommitHash, DatabaseId, Timestamp};
 use branchyard_engine_durable::{
     DurableEngine, DurablePorts, Figures, HandedOver, Lag, Leaders, LeaseEnd, NodeKeeper, RecordAge, RecordSource,
 };
+use branchyard_sealed_store::DataKeyRing;
 use branchyard_segments::{
     AcceptedLoss, Epoch, Evidence, Holder, Mark, ObjectKey, Record, Records as _, RecordsError, run,
 };
@@ -156,6 +157,8 @@ pub(crate) struct HomePorts<'a> {
     pub(crate) metadata: &'a Arc<Store>,
     /// The store of databases.
     pub(crate) store: &'a Arc<dyn DatabaseStore>,
+    /// The keys under which its objects are sealed.
+    pub(crate) data_keys: Option<&'a Arc<DataKeyRing>>,
     /// Source of randomness.
     pub(crate) ids: &'a Arc<dyn Ids>,
 }
@@ -167,6 +170,7 @@ pub struct DurableHome {
     node: Option<Arc<NodeKeeper>>,
     metadata: Arc<Store>,
     store: Arc<dyn DatabaseStore>,
+    data_keys: Option<Arc<DataKeyRing>>,
     age: Arc<MetadataAge>,
     /// `None` while they are not read.
     cluster_figures: Arc<Mutex<Option<ClusterFigures>>>,
@@ -199,7 +203,8 @@ impl DurableHome {
             ids: Arc::clone(ports.ids),
         });
         let (metadata, store) = (Arc::clone(ports.metadata), Arc::clone(ports.store));
-        Self { engine: Arc::new(engine), node, metadata, store, age, cluster_figures: Arc::default() }
+        let data_keys = ports.data_keys.cloned();
+        Self { engine: Arc::new(engine), node, metadata, store, data_keys, age, cluster_figures: Arc::default() }
     }
 
     /// Returns the engine as the domain uses it.
@@ -373,8 +378,8 @@ impl DurableHome {
         self.engine.hand_over(busy, is_at_once)
     }
 
-    /// Deletes objects of the store that nothing refers to any more ([`Collector::run`]). `name` distinguishes this collector from
-    /// others.
+    /// Deletes objects of the store that nothing refers to any more ([`Collector::run`]), and data keys that nothing is sealed under any
+    /// more. `name` distinguishes this collector from others.
     ///
     /// # Errors
     /// [`CollectError`].
@@ -391,6 +396,15 @@ impl DurableHome {
         let collected = collector.run(task, now);
         if let Err(CollectError::Older(evidence)) = &collected {
             self.age.found_older(evidence);
+        }
+        if let (Ok(Some(_)), Some(data_keys), false) = (&collected, &self.data_keys, task.dry_run) {
+            let removed = data_keys.remove_unused()?;
+            if removed > 0 {
+                tracing::info!(
+                    deleted = removed,
+                    "deleted data keys under which nothing in the store is sealed any more"
+                );
+            }
         }
         collected
     }

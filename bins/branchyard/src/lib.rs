@@ -40,3 +40,4 @@ mod scheduler_bridge;
 mod sealed_files;
 pub mod serve;
 pub mod sql_engine;
+mod store_encryption;

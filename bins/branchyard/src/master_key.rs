@@ -11,11 +11,32 @@ use branchyard_hooks::ServerVault;
 use branchyard_node_calls::CallKey;
 use branchyard_storage::SealedKeyRing;
 use data_encoding::BASE64;
+use secrecy::zeroize::Zeroizing;
 
 use crate::key_ring::KeyRing;
 
 /// Bytes of a master key.
 const KEY_BYTES: usize = 32;
+
+/// Reads a file that holds the 32 bytes of a key and nothing else.
+///
+/// # Errors
+/// Returns an error that names the file.
+pub(crate) fn read_secret(path: &Path) -> anyhow::Result<Zeroizing<[u8; KEY_BYTES]>> {
+    let mut bytes = Zeroizing::new(Vec::with_capacity(KEY_BYTES + 1));
+    // One byte more shows that a file is too long. A device may have no end.
+    let read = File::open(path).and_then(|file| file.take(KEY_BYTES as u64 + 1).read_to_end(&mut bytes));
+    read.with_context(|| format!("cannot read {}", path.display()))?;
+    let Ok(secret) = <[u8; KEY_BYTES]>::try_from(bytes.as_slice()) else {
+        let found = if bytes.len() > KEY_BYTES { "more".to_owned() } else { bytes.len().to_string() };
+        bail!(
+            "{path} must hold {KEY_BYTES} random bytes and nothing else, and it holds {found}; \
+             `head -c {KEY_BYTES} /dev/urandom > {path}` makes such a file",
+            path = path.display()
+        )
+    };
+    Ok(Zeroizing::new(secret))
+}
 
 /// A master key, with the file that it was read from.
 #[derive(Debug)]
@@ -32,18 +53,7 @@ impl MasterKey {
     /// # Errors
     /// Returns an error that names the file.
     pub fn read(path: &Path) -> anyhow::Result<Self> {
-        let mut bytes = Vec::new();
-        // One byte more shows that a file is too long. A device may have no end.
-        let read = File::open(path).and_then(|file| file.take(KEY_BYTES as u64 + 1).read_to_end(&mut bytes));
-        read.with_context(|| format!("cannot read {}", path.display()))?;
-        let Ok(secret) = <[u8; KEY_BYTES]>::try_from(bytes.as_slice()) else {
-            let found = if bytes.len() > KEY_BYTES { "more".to_owned() } else { bytes.len().to_string() };
-            bail!(
-                "{path} must hold {KEY_BYTES} random bytes and nothing else, and it holds {found}; \
-                 `head -c {KEY_BYTES} /dev/urandom > {path}` makes such a file",
-                path = path.display()
-            )
-        };
+        let secret = read_secret(path)?;
         Ok(Self {
             vault: ServerVault::from_secrets(&secret, &[]),
             calls: CallKey::derive(&secret),

@@ -3,6 +3,7 @@
 mod blobs;
 mod clock;
 mod cluster;
+mod data_keys;
 mod database_store;
 mod engine;
 mod formats;
@@ -15,6 +16,7 @@ mod session;
 pub use blobs::{Blobs, BlobsError, ReadSeek};
 pub use clock::{Clock, Ids};
 pub use cluster::{Cluster, ClusterError};
+pub use data_keys::{DataKeys, WrappedDataKey};
 pub use database_store::{DatabaseStore, ObjectDigest, ObjectInfo, StoreError};
 pub use engine::{
     BatchedWrite, CancellationToken, ChangedRows, Chunk, Collected, CollectedRows, Column, DatabaseFiles, Engine,

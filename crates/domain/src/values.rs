@@ -2,6 +2,7 @@
 
 mod chunk;
 mod commit;
+mod data_key;
 mod email;
 mod ids;
 mod names;
@@ -14,13 +15,14 @@ mod web_address;
 pub use branchyard_auth::{PublicKey, PublicKeyFormatError, RemoteKeyId, TokenExpiry};
 pub use chunk::ChunkHash;
 pub use commit::CommitHash;
+pub use data_key::{DataKeyId, DataKeyScope};
 pub use email::EmailAddress;
 pub use ids::{
     AccountId, ActivityId, AttemptId, CommentId, DatabaseId, DeliveryId, EventId, HookId, InvitationId, OperationId,
     PullNumber, RefLogId, ReleaseId, SessionId, TokenId, UploadId, UserKeyId,
 };
 pub use names::{DatabaseName, OwnerName, RefName, Revision, TableName};
-pub use object_key::ObjectKey;
+pub use object_key::{ObjectKey, ObjectSeal};
 pub use text::{Description, DisplayName, LongText, Title, TokenName};
 pub use time::Timestamp;
 pub use trace_context::TraceContext;

@@ -350,7 +350,7 @@ impl<S: RecordSource> DurableEngine<S> {
             let file = DatabaseFile::new(Ports {
                 database: database.to_string(),
                 records: records.records(database),
-                objects: StoredObjects { store: Arc::clone(store), traffic: Arc::clone(&self.traffic) },
+                objects: StoredObjects { database, store: Arc::clone(store), traffic: Arc::clone(&self.traffic) },
                 file: NodeFile { files: Arc::clone(files), database, collected: Mutex::default() },
                 nonces: RandomNonces(Arc::clone(ids)),
                 limits: Limits::default(),

@@ -8,7 +8,8 @@ use std::str::FromStr;
 pub const SEGMENTS: &str = "segments";
 
 /// The name of an object: `<database>/<generation>/<start>-<end>.<epoch>-<nonce>`, or with `part/` before the range for
-/// [`Purpose::Part`]. Numbers are decimal, the nonce has 32 hexadecimal digits.
+/// [`Purpose::Part`]. Numbers are decimal, the nonce has 32 hexadecimal digits. A sealed object has `.sealed-<length>-<data key>` at the
+/// end, with the number of its bytes and the id of its data key, in 32 hexadecimal digits.
 ///
 /// No two attempts to write have the same name, so a request that the store carries out late overwrites nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,7 +28,12 @@ pub struct ObjectKey {
     pub epoch: Epoch,
     /// Random bits.
     pub nonce: u128,
+    /// The id of the data key under which the object is sealed. `None` if it is stored as it is.
+    pub data_key: Option<u128>,
 }
+
+/// What precedes the length and the data key in the name of a sealed object.
+const SEALED: &str = ".sealed-";
 
 /// Why an object was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,12 +48,16 @@ pub enum Purpose {
 
 impl fmt::Display for ObjectKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { database, generation, purpose, start, end, epoch, nonce } = self;
+        let Self { database, generation, purpose, start, end, epoch, nonce, data_key } = self;
         let folder = match purpose {
             Purpose::Tail => "",
             Purpose::Part => "part/",
         };
-        write!(f, "{database}/{}/{folder}{start}-{end}.{}-{nonce:032x}", generation.0, epoch.0)
+        write!(f, "{database}/{}/{folder}{start}-{end}.{}-{nonce:032x}", generation.0, epoch.0)?;
+        match data_key {
+            Some(data_key) => write!(f, "{SEALED}{}-{data_key:032x}", end.saturating_sub(*start)),
+            None => Ok(()),
+        }
     }
 }
 
@@ -69,7 +79,15 @@ impl FromStr for ObjectKey {
             };
             let (start, rest) = rest.split_once('-')?;
             let (end, rest) = rest.split_once('.')?;
-            let (epoch, nonce) = rest.split_once('-')?;
+            let (epoch, rest) = rest.split_once('-')?;
+            let (nonce, seal) = match rest.split_once(SEALED) {
+                Some((nonce, seal)) => (nonce, Some(seal)),
+                None => (rest, None),
+            };
+            let data_key = match seal {
+                Some(seal) => Some(u128::from_str_radix(seal.split_once('-')?.1, 16).ok()?),
+                None => None,
+            };
             Some(Self {
                 database: database.to_owned(),
                 generation: Generation(generation.parse().ok()?),
@@ -78,6 +96,7 @@ impl FromStr for ObjectKey {
                 end: end.parse().ok()?,
                 epoch: Epoch(epoch.parse().ok()?),
                 nonce: u128::from_str_radix(nonce, 16).ok()?,
+                data_key,
             })
         };
         // A name that is written in another way, for example with a sign, is not one of ours.
@@ -98,6 +117,7 @@ mod tests {
             end: 90,
             epoch: Epoch(7),
             nonce: 255,
+            data_key: None,
         }
     }
 
@@ -109,6 +129,9 @@ mod tests {
         let part = "d1/3/part/5-90.7-000000000000000000000000000000ff";
         assert_eq!(key(Purpose::Part).to_string(), part);
         assert_eq!(part.parse(), Ok(key(Purpose::Part)));
+        let sealed = ObjectKey { data_key: Some(0xabc), ..key(Purpose::Tail) };
+        assert_eq!(sealed.to_string(), format!("{tail}.sealed-85-00000000000000000000000000000abc"));
+        assert_eq!(sealed.to_string().parse(), Ok(sealed));
     }
 
     #[test]
@@ -123,6 +146,9 @@ mod tests {
             "/3/5-90.7-000000000000000000000000000000ff",
             "d1/3/part/part/5-90.7-000000000000000000000000000000ff",
             "marks/a",
+            "d1/3/5-90.7-000000000000000000000000000000ff.sealed-84-00000000000000000000000000000abc",
+            "d1/3/5-90.7-000000000000000000000000000000ff.sealed-85-abc",
+            "d1/3/5-90.7-000000000000000000000000000000ff.sealed-",
         ] {
             assert_eq!(name.parse::<ObjectKey>(), Err(ForeignKey), "{name}");
         }

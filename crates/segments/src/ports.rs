@@ -141,8 +141,15 @@ pub trait Objects {
     /// finishes the first of them, so they should make progress at the same time.
     fn get(&self, object: &str, range: Range<u64>) -> Self::Get;
 
-    /// Waits for the bytes of a read. The protocol compares their length and hash.
+    /// Waits for the bytes of a read. The protocol compares their length and hash. Bytes that the store finds damaged itself are
+    /// returned as none.
     async fn finish(&self, get: Self::Get) -> Result<Vec<u8>, ObjectsError>;
+
+    /// Returns the id of the data key under which new objects are sealed, which their names have in them; `None` if they are stored as
+    /// they are. To the protocol, a sealed object has the bytes that are sealed in it.
+    async fn data_key(&self) -> Result<Option<u128>, ObjectsError> {
+        Ok(None)
+    }
 }
 
 /// A node's file of a database, with the engine's connections to it.

@@ -9,9 +9,9 @@ use branchyard_domain::entities::{
 };
 use branchyard_domain::ports::{DeliveryState, OperationState, PullFilter};
 use branchyard_domain::values::{
-    AccountId, ActivityId, AttemptId, CommentId, CommitHash, DatabaseId, DatabaseName, DeliveryId, EventId, HookId,
-    Invalid, InvitationId, OperationId, OwnerName, PullNumber, RefLogId, RefName, ReleaseId, SessionId, Timestamp,
-    TokenId, TraceContext, UploadId, UserKeyId,
+    AccountId, ActivityId, AttemptId, CommentId, CommitHash, DataKeyId, DataKeyScope, DatabaseId, DatabaseName,
+    DeliveryId, EventId, HookId, Invalid, InvitationId, OperationId, OwnerName, PullNumber, RefLogId, RefName,
+    ReleaseId, SessionId, Timestamp, TokenId, TraceContext, UploadId, UserKeyId,
 };
 
 use crate::error::Unreadable;
@@ -74,6 +74,8 @@ stored_texts!(
     SessionId,
     InvitationId,
     RefLogId,
+    DataKeyId,
+    DataKeyScope,
     DatabaseId,
     CommentId,
     ReleaseId,

@@ -30,6 +30,7 @@ use crate::transaction::SqlTransaction;
 /// | `nodes` | The servers that run now. None of them serves a store that a dump is loaded into |
 /// | `files`, `segments` | Which node leads a file, and which objects have its bytes. The backup has the bytes. Two servers that named the same objects would each delete those of the other |
 /// | `doomed_objects` | Objects that are about to be deleted, which the backup does not have |
+/// | `data_keys` | They open objects, which the backup does not have. A store that a dump is loaded into seals what it stores under keys of its own |
 /// | `store_state` | The cluster that an object store belongs to. A store that a dump is loaded into has an object store of its own |
 /// | `key_ring` | A backup has it as a file. A store that a dump is loaded into may have another master key ([`Store::load_with_key_ring`]) |
 /// | `sign_in_attempts`, `request_counts` | What is counted for minutes, or an hour |

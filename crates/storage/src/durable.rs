@@ -15,6 +15,7 @@
 //! the answer of a commit is lost, or that of a statement which is a transaction by itself, the error is [`RecordsError::Unknown`].
 
 mod collector;
+mod data_keys;
 mod losses;
 mod marks;
 mod node_administration;
@@ -42,6 +43,7 @@ use crate::store::Store;
 use crate::transaction::{SqlTransaction, proved_connection};
 
 pub use collector::{CollectError, Collection, Collector, Task, for_each_object, objects_of};
+pub use data_keys::SqlDataKeys;
 pub use losses::{losses_of, store_loss};
 pub use marks::{MarkError, older_records, remove_marks, store_mark};
 pub use node_administration::SqlCluster;

@@ -86,8 +86,9 @@ mod write_keys;
 pub use blobs::FolderBlobs;
 pub use dump::DumpError;
 pub use durable::{
-    CollectError, Collection, Collector, LiveNode, MarkError, NodeRun, ObjectCounts, SqlCluster, SqlNodes, SqlObjects,
-    SqlRecords, Task, for_each_object, losses_of, objects_of, older_records, remove_marks, store_loss, store_mark,
+    CollectError, Collection, Collector, LiveNode, MarkError, NodeRun, ObjectCounts, SqlCluster, SqlDataKeys, SqlNodes,
+    SqlObjects, SqlRecords, Task, for_each_object, losses_of, objects_of, older_records, remove_marks, store_loss,
+    store_mark,
 };
 pub use error::{MigrationError, OpenError};
 pub use exchange::{Exchange, ExchangeEvent, ExchangeSender};

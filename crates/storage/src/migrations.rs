@@ -66,6 +66,7 @@ const TEXTS: &[MigrationText] = texts![
     "2026-12-01-000007_drained_nodes",
     "2026-12-01-000008_sign_in_attempts",
     "2026-12-02-000001_ref_log",
+    "2026-12-03-000001_data_keys",
     "2026-12-03-000002_put_off_copies",
     "2026-12-03-000003_request_counts",
     "2026-12-03-000004_node_copies"

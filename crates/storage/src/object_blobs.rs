@@ -3,7 +3,8 @@
 //! An object is immutable, and its key is used once. A file that is stored again is therefore a further *version*, under the key
 //! `<folder>/<name>.<sequence>.<uuid>`: the sequence is one above that of the versions that exist, and the version that is last in the
 //! order of keys is in force. A request whose answer was lost, and which takes effect later, so never replaces a version that was
-//! stored in the meantime. Of versions that are stored at the same time, any one is in force, the same for every reader.
+//! stored in the meantime. Of versions that are stored at the same time, any one is in force, the same for every reader. If objects are
+//! sealed, `.sealed-<length>-<data key>` follows.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -13,7 +14,7 @@ use std::sync::Arc;
 use branchyard_deployments::ports::{BackupFile, BackupFiles};
 use branchyard_deployments::values::{BackupId, DeploymentId};
 use branchyard_domain::ports::{Blobs, BlobsError, Clock, DatabaseStore, Ids, ObjectInfo, ReadSeek, StoreError};
-use branchyard_domain::values::{ObjectKey, Timestamp, UploadId};
+use branchyard_domain::values::{DataKeyScope, ObjectKey, ObjectSeal, Timestamp, UploadId};
 use tempfile::SpooledTempFile;
 
 use crate::backup_files::{backup_file, stored_name};
@@ -44,6 +45,7 @@ pub struct ObjectBlobs {
 
 /// The objects of one file of an upload or backup.
 struct Slot {
+    scope: DataKeyScope,
     folder: ObjectKey,
     name: String,
 }
@@ -60,7 +62,8 @@ impl<'a> VersionName<'a> {
         let (_, last) = key.as_str().rsplit_once('/')?;
         let mut parts = last.split('.');
         let (name, sequence) = (parts.next()?, parts.next()?);
-        (parts.count() == 1).then_some(())?;
+        let expected = if key.seal().is_some() { 2 } else { 1 };
+        (parts.count() == expected).then_some(())?;
         Some(Self { name, sequence: sequence.parse().ok()? })
     }
 }
@@ -85,10 +88,14 @@ impl ObjectBlobs {
 
     fn put(&self, slot: &Slot, bytes: &mut dyn Read) -> Result<u64, BlobsError> {
         let (mut file, length) = spooled(&self.spool, bytes)?;
-        let earlier = self.versions(slot)?;
+        let earlier = self.versions(&slot.folder, &slot.name)?;
         let last = earlier.last().and_then(VersionName::of).map_or(0, |version| version.sequence);
         let id = self.ids.uuid(self.clock.now());
-        let key = key(slot.folder.join(&format!("{}.{:010}.{id}", slot.name, last.saturating_add(1))))?;
+        let clear = key(slot.folder.join(&format!("{}.{:010}.{id}", slot.name, last.saturating_add(1))))?;
+        let key = match self.store.data_key(slot.scope).map_err(not_stored("store a file"))? {
+            Some(data_key) => key(clear.sealed(ObjectSeal { length, key: data_key }))?,
+            None => clear,
+        };
         if let Err(error) = self.store.put_from(&key, length, &mut file) {
             // The answer may have been lost. If this fails too, the caller's next attempt replaces the version.
             let _ = self.store.remove(&[key]);
@@ -100,17 +107,15 @@ impl ObjectBlobs {
     }
 
     /// Returns the keys of the versions of a file. The last one is in force.
-    fn versions(&self, slot: &Slot) -> Result<Vec<ObjectKey>, BlobsError> {
+    fn versions(&self, folder: &ObjectKey, name: &str) -> Result<Vec<ObjectKey>, BlobsError> {
         let mut found: Vec<ObjectKey> = Vec::new();
         // No version has this key, and all have later ones.
-        let mut after = key(slot.folder.join(&slot.name))?;
+        let mut after = key(folder.join(name))?;
         loop {
-            let page =
-                self.store.list(Some(&slot.folder), Some(&after), VERSIONS).map_err(not_stored("list a file"))?;
+            let page = self.store.list(Some(folder), Some(&after), VERSIONS).map_err(not_stored("list a file"))?;
             let is_last = page.len() < VERSIONS;
             let count = page.len();
-            let belongs =
-                |info: &ObjectInfo| VersionName::of(&info.key).is_some_and(|version| version.name == slot.name);
+            let belongs = |info: &ObjectInfo| VersionName::of(&info.key).is_some_and(|version| version.name == name);
             let own: Vec<ObjectKey> = page.into_iter().take_while(belongs).map(|info| info.key).collect();
             let is_end = is_last || own.len() < count;
             found.extend(own);
@@ -207,7 +212,8 @@ fn backup_folder(deployment: DeploymentId, backup: BackupId) -> Result<ObjectKey
 
 impl Blobs for ObjectBlobs {
     fn put_part(&self, upload: UploadId, number: u32, bytes: &mut dyn Read) -> Result<u64, BlobsError> {
-        self.put(&Slot { folder: upload_folder(upload)?, name: part_name(number) }, bytes)
+        let slot = Slot { scope: DataKeyScope::Uploads, folder: upload_folder(upload)?, name: part_name(number) };
+        self.put(&slot, bytes)
     }
 
     fn open(&self, upload: UploadId, parts: u32) -> Result<Box<dyn ReadSeek>, BlobsError> {
@@ -242,12 +248,12 @@ impl Blobs for ObjectBlobs {
 impl BackupFiles for ObjectBlobs {
     fn put_backup(&self, file: &BackupFile, bytes: &mut dyn Read) -> Result<u64, BlobsError> {
         let folder = backup_folder(file.deployment, file.backup)?;
-        self.put(&Slot { folder, name: stored_name(&file.database) }, bytes)
+        self.put(&Slot { scope: DataKeyScope::Backups, folder, name: stored_name(&file.database) }, bytes)
     }
 
     fn open_backup(&self, file: &BackupFile) -> Result<Box<dyn ReadSeek>, BlobsError> {
         let folder = backup_folder(file.deployment, file.backup)?;
-        let versions = self.versions(&Slot { folder, name: stored_name(&file.database) })?;
+        let versions = self.versions(&folder, &stored_name(&file.database))?;
         let newest = versions.last().ok_or_else(|| missing("open a file of a backup"))?;
         let info = self.store.info(newest).map_err(not_stored("open a file of a backup"))?;
         Ok(self.reader(vec![info]))

@@ -560,6 +560,17 @@ diesel::table! {
         object -> Text,
         object_offset -> BigInt,
         sha256 -> Binary,
+        key_id -> Nullable<Text>,
+    }
+}
+
+diesel::table! {
+    data_keys (id) {
+        id -> Text,
+        scope -> Text,
+        master_id -> Text,
+        wrapped -> Binary,
+        added_at -> BigInt,
     }
 }
 
@@ -658,6 +669,7 @@ diesel::allow_tables_to_appear_in_same_query!(
     nodes,
     files,
     segments,
+    data_keys,
     doomed_objects,
     store_state,
     key_ring,

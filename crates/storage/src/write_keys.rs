@@ -22,7 +22,7 @@
 //! source, another database: a transaction that changes it holds the keys of both.
 //!
 //! The rows of the protocol between nodes (`durable`) need no key: `segments` change under the lock of the row in `files`, which exists
-//! before there is a database, and `nodes` each under that of its own row. Only a new generation takes the database's key too, because
+//! before there is a database, and `nodes` each under that of its own row, and `data_keys` by single statements. Only a new generation takes the database's key too, because
 //! it compares refs. The locks are taken in the order database, file, node.
 
 use std::fmt::Write as _;

@@ -1,4 +1,4 @@
-//! The command `store collect`.
+//! The commands `store collect` and `store rewrap`.
 
 use std::time::Duration;
 
@@ -44,6 +44,25 @@ pub(super) fn collect(config: &Config, dry_run: bool, force: bool, as_json: bool
     }
     if done.left > 0 {
         print("more objects are to be deleted than one collection may; run it again, or with --force")?;
+    }
+    Ok(())
+}
+
+pub(super) fn rewrap(config: &Config, as_json: bool) -> anyhow::Result<()> {
+    ensure!(config.store_url.is_some(), NO_STORE);
+    let stores = Stores::open(config, &Environment::default(), Pending::Refuse, Role::Command)?;
+    let data_keys = stores.data_keys.as_ref().context(
+        "objects are stored as they are; set store.encryption_key_file or store.encryption_key_command to seal new ones",
+    )?;
+    let done = data_keys.rewrap()?;
+    if as_json {
+        return print(json!({"wrapped": done.wrapped, "already_wrapped": done.already}));
+    }
+    print(format_args!("{} data keys were wrapped anew, and {} already were", done.wrapped, done.already))?;
+    if config.store.encryption_previous_key_file.is_some() || !config.store.encryption_previous_key_command.is_empty() {
+        print(
+            "the previous master key opens nothing any more; remove its setting, and keep the key as long as backups of Postgres",
+        )?;
     }
     Ok(())
 }

@@ -1,15 +1,18 @@
 //! Configuration of the store of databases.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use branchyard_object_store::{StoreOptions, StoreUrl};
+use branchyard_sealed_store::{KeyCommand, MasterKey, MasterKeys};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::de::{self, Deserializer, Visitor};
 use serde::{Deserialize, Serialize};
 
+use super::list::list;
 use super::{Config, Span};
+use crate::master_key::read_secret;
 
 /// How the store of databases is reached, and how long it keeps what nothing refers to.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -26,6 +29,16 @@ pub struct StoreConfig {
     pub secret_access_key: Option<Secret>,
     /// File that holds this secret.
     pub secret_access_key_file: Option<PathBuf>,
+    /// File with the 32 bytes of the master key of what is in the store. Without one, objects are stored as they are.
+    pub encryption_key_file: Option<PathBuf>,
+    /// Command that wraps and unwraps keys, instead of that file.
+    #[serde(deserialize_with = "list")]
+    pub encryption_key_command: Vec<String>,
+    /// File of another master key, under which nothing new is sealed.
+    pub encryption_previous_key_file: Option<PathBuf>,
+    /// Command of another master key, instead of that file.
+    #[serde(deserialize_with = "list")]
+    pub encryption_previous_key_command: Vec<String>,
     /// Whether the endpoint may be reached without TLS.
     pub allow_http: bool,
     /// PEM file with root certificates besides those of the system.
@@ -44,6 +57,10 @@ impl Default for StoreConfig {
             access_key_id: None,
             secret_access_key: None,
             secret_access_key_file: None,
+            encryption_key_file: None,
+            encryption_key_command: Vec::new(),
+            encryption_previous_key_file: None,
+            encryption_previous_key_command: Vec::new(),
             allow_http: false,
             extra_ca_file: None,
             grace: Span::seconds(86_400),
@@ -69,6 +86,21 @@ impl StoreConfig {
         })
     }
 
+    /// Returns the master keys of what is in the store.
+    ///
+    /// # Errors
+    /// Fails if a file cannot be read, or does not hold a key.
+    pub fn master_keys(&self) -> anyhow::Result<MasterKeys> {
+        Ok(MasterKeys {
+            current: master_key(KEY, self.encryption_key_file.as_deref(), &self.encryption_key_command)?,
+            previous: master_key(
+                PREVIOUS_KEY,
+                self.encryption_previous_key_file.as_deref(),
+                &self.encryption_previous_key_command,
+            )?,
+        })
+    }
+
     fn secret(&self) -> anyhow::Result<Option<SecretString>> {
         let Some(file) = &self.secret_access_key_file else {
             return Ok(self.secret_access_key.as_ref().map(|secret| secret.0.clone()));
@@ -79,12 +111,40 @@ impl StoreConfig {
     }
 }
 
+/// What the settings of master keys begin with.
+const KEY: &str = "store.encryption_key";
+const PREVIOUS_KEY: &str = "store.encryption_previous_key";
+
+fn master_key(setting: &str, file: Option<&Path>, command: &[String]) -> anyhow::Result<Option<MasterKey>> {
+    let Some(file) = file else { return Ok(KeyCommand::new(command).map(MasterKey::from)) };
+    let secret = read_secret(file).with_context(|| format!("configuration: {setting}_file"))?;
+    Ok(Some(MasterKey::from_secret(&secret)))
+}
+
 /// Checks the settings of the store that do not depend on others, without reading a file.
 pub(super) fn check(config: &Config) -> anyhow::Result<()> {
     config.store_url()?;
     let StoreConfig { secret_access_key: secret, secret_access_key_file: file, .. } = &config.store;
     if secret.is_some() && file.is_some() {
         bail!("configuration: set store.secret_access_key or store.secret_access_key_file, not both");
+    }
+    let store = &config.store;
+    for (setting, file, command) in [
+        (KEY, &store.encryption_key_file, &store.encryption_key_command),
+        (PREVIOUS_KEY, &store.encryption_previous_key_file, &store.encryption_previous_key_command),
+    ] {
+        if file.is_some() && !command.is_empty() {
+            bail!("configuration: set {setting}_file or {setting}_command, not both");
+        }
+        if !command.is_empty() && KeyCommand::new(command).is_none() {
+            bail!("configuration: {setting}_command begins with an empty text; it is a program with its arguments");
+        }
+        if (file.is_some() || !command.is_empty()) && config.store_url.is_none() {
+            let end = if file.is_some() { "file" } else { "command" };
+            bail!(
+                "configuration: {setting}_{end} is for a store of objects; set store_url, or remove it. Files of the data folder are not encrypted"
+            );
+        }
     }
     match config.node_id.as_deref() {
         Some(id) if !is_node_id(id) => {

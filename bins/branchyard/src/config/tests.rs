@@ -194,6 +194,15 @@ fn values_outside_their_range_are_refused_by_name() {
         ("store_url = \"s3://key:hush@yard\"", "store_url"),
         ("[store]\ngrace = \"59min\"", "store.grace"),
         ("[store]\nsecret_access_key = \"a\"\nsecret_access_key_file = \"b\"", "store.secret_access_key_file"),
+        (
+            "store_url = \"s3://a\"\n[store]\nencryption_key_file = \"a\"\nencryption_key_command = [\"b\"]",
+            "store.encryption_key_file",
+        ),
+        (
+            "store_url = \"s3://a\"\n[store]\nencryption_previous_key_command = [\"\", \"b\"]",
+            "store.encryption_previous_key_command",
+        ),
+        ("[store]\nencryption_key_command = [\"b\"]", "store_url"),
         ("node_id = \"\"", "node_id"),
         ("node_id = \"yard/1\"", "node_id"),
         ("[cluster]\nlease = \"1s\"", "cluster.lease"),

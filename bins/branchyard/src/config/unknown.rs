@@ -20,6 +20,8 @@ const WITHOUT_DEFAULT: &[&str] = &[
     "store.secret_access_key",
     "store.secret_access_key_file",
     "store.extra_ca_file",
+    "store.encryption_key_file",
+    "store.encryption_previous_key_file",
     "limits.keep_deleted",
     "server_key_file",
     "node_id",

@@ -11,48 +11,51 @@ use crate::faults::postgres::{Postgres, Stop};
 use crate::process::program;
 
 /// A store of objects with its Postgres, and folders of servers.
-struct Home {
-    postgres: Postgres,
-    dir: tempfile::TempDir,
+pub(crate) struct Home {
+    pub(crate) postgres: Postgres,
+    pub(crate) dir: tempfile::TempDir,
 }
 
 impl Home {
-    fn new() -> Option<Self> {
+    pub(crate) fn new() -> Option<Self> {
         Some(Self { postgres: Postgres::start()?, dir: tempfile::tempdir().unwrap() })
     }
 
     /// Returns a new cluster.
-    fn cluster(&self, name: &str) -> Cluster {
-        let store = self.dir.path().join(format!("store-{name}"));
-        Cluster { url: self.postgres.fresh(name), store, program: program(), folders: self.dir.path().join(name) }
+    pub(crate) fn cluster(&self, name: &str) -> Cluster {
+        let (store, folders) = (self.dir.path().join(format!("store-{name}")), self.dir.path().join(name));
+        Cluster { url: self.postgres.fresh(name), store, program: program(), folders, settings: Vec::new() }
     }
 }
 
-struct Cluster {
+pub(crate) struct Cluster {
     url: String,
-    store: PathBuf,
+    pub(crate) store: PathBuf,
     program: Program,
     folders: PathBuf,
+    /// Further variables of the environment.
+    pub(crate) settings: Vec<(&'static str, String)>,
 }
 
 impl Cluster {
-    fn folder(&self, name: &str) -> PathBuf {
+    pub(crate) fn folder(&self, name: &str) -> PathBuf {
         self.folders.join(name)
     }
 
-    fn command(&self, folder: &str, args: &[&str]) -> Command {
+    pub(crate) fn command(&self, folder: &str, args: &[&str]) -> Command {
         let mut command = self.program.on(&self.folder(folder), args);
         command.env("BRANCHYARD_METADATA_URL", &self.url);
         command.env("BRANCHYARD_STORE_URL", format!("file://{}", self.store.display()));
         command.env("BRANCHYARD_CLUSTER__LEASE", "2s");
+        command.envs(self.settings.iter().map(|(name, value)| (name, value)));
         command
     }
 
-    fn start(&self, folder: &str) -> ServerProcess {
+    pub(crate) fn start(&self, folder: &str) -> ServerProcess {
         ServerProcess::start(&mut self.command(folder, &["serve", "--listen", "127.0.0.1:0"]))
     }
 
-    fn user(&self, folder: &str, server: &ServerProcess) -> Actor {
+    pub(crate) fn user(&self, folder: &str, server: &ServerProcess) -> Actor {
         let command = |args: &[&str]| self.command(folder, args);
         let token = branchyard_testkit::create_user(command, "ada");
         Actor::new(server.origin.clone(), Some(token), "ada")
@@ -63,11 +66,11 @@ impl Cluster {
     }
 }
 
-fn again(actor: &Actor, server: &ServerProcess) -> Actor {
+pub(crate) fn again(actor: &Actor, server: &ServerProcess) -> Actor {
     Actor::new(server.origin.clone(), actor.token().map(str::to_owned), actor.name())
 }
 
-fn count(ada: &Actor, database: &str, at: &str) -> serde_json::Value {
+pub(crate) fn count(ada: &Actor, database: &str, at: &str) -> serde_json::Value {
     ada.read(database, at, "select count(*) from t")[0][0].clone()
 }
 
@@ -324,11 +327,15 @@ fn recover(cluster: &Cluster, folder: &str, database: &str) -> serde_json::Value
     serde_json::from_str(&said).unwrap()
 }
 
-/// Writes are lost with Postgres, some of them compacted and some on another branch, and come back as branches.
 #[test]
 fn what_a_restored_postgres_has_lost_comes_back_as_branches() {
     let Some(home) = Home::new() else { return };
-    let cluster = home.cluster("forgotten");
+    lost_changes_come_back(&home, home.cluster("forgotten"), &[]);
+}
+
+/// Writes are lost with Postgres, some of them compacted and some on another branch, and come back as branches. `settings` are in force
+/// from when the state was saved that Postgres is restored to.
+pub(crate) fn lost_changes_come_back(home: &Home, mut cluster: Cluster, settings: &[(&'static str, String)]) {
     let server = cluster.start("first");
     let ada = cluster.user("first", &server);
     for name in ["d", "idle"] {
@@ -337,6 +344,7 @@ fn what_a_restored_postgres_has_lost_comes_back_as_branches() {
     }
     server.terminate();
     home.postgres.copy("forgotten", "saved");
+    cluster.settings.extend_from_slice(settings);
     let server = cluster.start("first");
     let ada = again(&ada, &server);
     ada.write("ada/d", "main", "insert into t values (2)");

@@ -48,5 +48,6 @@ mod readme;
 mod real_data;
 mod remote_clients;
 mod remotes;
+mod store_encryption;
 mod tls;
 mod user_deletion;

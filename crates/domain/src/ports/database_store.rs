@@ -8,7 +8,7 @@ use std::ops::Range;
 use data_encoding::HEXLOWER;
 use sha2::{Digest as _, Sha256};
 
-use crate::values::{ObjectKey, Timestamp};
+use crate::values::{DataKeyId, DataKeyScope, ObjectKey, Timestamp};
 
 /// What an object contains: its length and its hash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -243,6 +243,15 @@ pub trait DatabaseStore: Send + Sync {
     /// # Errors
     /// [`StoreError`]. Some of the objects may have been removed.
     fn remove(&self, keys: &[ObjectKey]) -> Result<(), StoreError>;
+
+    /// Returns the data key under which a new object is to be sealed, or `None` if objects are stored as they are. The caller names it in
+    /// the key of the object ([`ObjectKey::sealed`]), from which the store knows that it is to seal the object, and to open it.
+    ///
+    /// # Errors
+    /// [`StoreError`] if the data key of the scope cannot be had.
+    fn data_key(&self, _scope: DataKeyScope) -> Result<Option<DataKeyId>, StoreError> {
+        Ok(None)
+    }
 }
 
 /// Takes the bytes of a small object, up to a limit.

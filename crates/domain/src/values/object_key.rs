@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::Invalid;
+use super::{DataKeyId, Invalid};
 
 /// Longest key, in bytes. Object stores accept no longer ones.
 const KEY_MAX: usize = 1_024;
@@ -43,6 +43,24 @@ impl ObjectKey {
         Self::parse(&format!("{self}/{rest}"))
     }
 
+    /// Returns the key with which the object is stored if it is sealed: with the length of its bytes and the id of its data key at the
+    /// end, as `<key>.sealed-<length>-<id>`. Whatever reads the object knows from its key alone how to open it.
+    ///
+    /// # Errors
+    /// [`Invalid`] if the result is too long.
+    pub fn sealed(&self, seal: ObjectSeal) -> Result<Self, Invalid> {
+        Self::parse(&format!("{self}{SEALED}{}-{}", seal.length, seal.key))
+    }
+
+    /// Returns how the object is sealed, or `None` if it is stored as it is.
+    pub fn seal(&self) -> Option<ObjectSeal> {
+        let (_, last) = self.0.rsplit_once(SEALED)?;
+        let (length, key) = last.split_once('-')?;
+        let seal = ObjectSeal { length: length.parse().ok()?, key: DataKeyId::parse(key).ok()? };
+        // A number that is written in another way is none of ours.
+        (seal.length.to_string() == length).then_some(seal)
+    }
+
     /// Returns the key as text.
     pub fn as_str(&self) -> &str {
         &self.0
@@ -52,6 +70,18 @@ impl ObjectKey {
     pub fn is_below(&self, folder: &Self) -> bool {
         self.0.strip_prefix(folder.as_str()).is_some_and(|rest| rest.starts_with('/'))
     }
+}
+
+/// What the key of a sealed object has before its length and its data key.
+const SEALED: &str = ".sealed-";
+
+/// How an object is sealed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ObjectSeal {
+    /// Length of what is sealed, in bytes. The object itself is longer.
+    pub length: u64,
+    /// The data key under which it is sealed.
+    pub key: DataKeyId,
 }
 
 fn is_segment(text: &str) -> bool {
@@ -67,7 +97,22 @@ impl fmt::Display for ObjectKey {
 
 #[cfg(test)]
 mod tests {
-    use super::ObjectKey;
+    use super::{DataKeyId, ObjectKey, ObjectSeal};
+
+    #[test]
+    fn the_key_of_a_sealed_object_says_how_it_is_opened() {
+        let seal = ObjectSeal { length: 70_000, key: DataKeyId::from_bytes([0xcd; 16]) };
+        let clear = ObjectKey::parse("uploads/u/0000000001.0000000002.v").unwrap();
+        let sealed = clear.sealed(seal).unwrap();
+        assert_eq!(sealed.as_str(), format!("{clear}.sealed-70000-{}", "cd".repeat(16)));
+        assert_eq!((sealed.seal(), clear.seal()), (Some(seal), None));
+        let id = "cd".repeat(16);
+        for end in ["07-", "-", "_7-", "18446744073709551616-", "7"] {
+            let key = ObjectKey::parse(&format!("{clear}.sealed-{end}{id}")).unwrap();
+            assert_eq!(key.seal(), None, "{key}");
+        }
+        assert_eq!(clear.join("a.sealed-7-ab").unwrap().seal(), None);
+    }
 
     #[test]
     fn keys_are_relative_paths_of_plain_segments() {

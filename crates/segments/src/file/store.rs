@@ -44,6 +44,7 @@ impl<R, O: Objects, F, N: Nonces> Ports<R, O, F, N> {
         mut read: impl AsyncFnMut(Range<u64>) -> Result<Vec<u8>, FileError>,
     ) -> Result<Vec<Segment>, Error> {
         let mut segments = Vec::new();
+        let data_key = if range.is_empty() { None } else { self.objects.data_key().await? };
         for Range { start, end } in pieces(range.clone(), self.limits.object_bytes) {
             let bytes = read(start..end).await?;
             if bytes.len() as u64 != end - start {
@@ -57,6 +58,7 @@ impl<R, O: Objects, F, N: Nonces> Ports<R, O, F, N> {
                 end,
                 epoch: writing.epoch,
                 nonce: self.nonces.next(),
+                data_key,
             };
             let object = key.to_string();
             let sha256 = sha256(&[&bytes]);

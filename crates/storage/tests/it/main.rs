@@ -10,6 +10,7 @@
 
 mod cluster;
 mod cluster_id;
+mod data_keys;
 mod dump;
 mod durable;
 mod exchange;

@@ -57,8 +57,8 @@ impl Yard {
         self.nonce += 1;
         let end = start + 10;
         let database = id.to_string();
-        let key =
-            ObjectKey { database, generation: Generation(generation), purpose, start, end, epoch, nonce: self.nonce };
+        let (generation, nonce) = (Generation(generation), self.nonce);
+        let key = ObjectKey { database, generation, purpose, start, end, epoch, nonce, data_key: None };
         let object = key.to_string();
         self.store.put(&StoreKey::parse(&format!("segments/{object}")).unwrap(), b"0123456789").unwrap();
         Segment { start, end, object, object_offset: 0, sha256: [1; 32] }
