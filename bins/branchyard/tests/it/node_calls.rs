@@ -30,6 +30,8 @@ pub(crate) struct Nodes {
     postgres: Postgres,
     pub(crate) dir: tempfile::TempDir,
     url: String,
+    /// The file with the master key of the store, if what is in it is encrypted.
+    encryption_key: Option<PathBuf>,
 }
 
 impl Nodes {
@@ -38,7 +40,15 @@ impl Nodes {
         let url = postgres.fresh(name);
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("master"), [7; 32]).unwrap();
-        Some(Self { postgres, dir, url })
+        Some(Self { postgres, dir, url, encryption_key: None })
+    }
+
+    /// Has what is in the store encrypted.
+    pub(crate) fn encrypted(mut self) -> Self {
+        let path = self.dir.path().join("encryption");
+        std::fs::write(&path, [9; 32]).unwrap();
+        self.encryption_key = Some(path);
+        self
     }
 
     pub(crate) fn command(&self, node: &str, args: &[&str]) -> Command {
@@ -47,6 +57,9 @@ impl Nodes {
         command.env("BRANCHYARD_STORE_URL", format!("file://{}", self.dir.path().join("store").display()));
         command.env("BRANCHYARD_SERVER_KEY_FILE", self.dir.path().join("master"));
         command.env("BRANCHYARD_NODE_ID", node);
+        if let Some(path) = &self.encryption_key {
+            command.env("BRANCHYARD_STORE__ENCRYPTION_KEY_FILE", path);
+        }
         command.env("BRANCHYARD_CLUSTER__LEASE", format!("{LEASE}s"));
         command
     }

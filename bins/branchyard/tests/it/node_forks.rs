@@ -13,7 +13,19 @@ fn at(actor: &Actor, server: &ServerProcess) -> Actor {
 
 #[test]
 fn a_fork_refers_to_the_objects_of_its_source_until_a_node_uses_it() {
-    let Some(nodes) = Nodes::new("forks") else { return };
+    if let Some(nodes) = Nodes::new("forks") {
+        fork_and_use(&nodes);
+    }
+}
+
+#[test]
+fn a_fork_opens_the_sealed_objects_of_its_source() {
+    if let Some(nodes) = Nodes::new("sealed_forks") {
+        fork_and_use(&nodes.encrypted());
+    }
+}
+
+fn fork_and_use(nodes: &Nodes) {
     let (first, second) = (nodes.start("first"), nodes.start("second"));
     let [ada, bob, eve] = ["ada", "bob", "eve"].map(|name| {
         let token = create_user(|args: &[&str]| nodes.command("first", args), name);
