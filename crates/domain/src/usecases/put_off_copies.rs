@@ -57,11 +57,8 @@ pub(super) fn record_made(inner: &Inner) -> Result<(), PortError> {
 pub(super) fn make_outlived(inner: &Inner) -> Result<usize, PortError> {
     let mut made = 0;
     for database in inner.ports.engine.outlived_sources()? {
-        match inner.ports.engine.make_copy(database) {
-            Ok(()) => made += 1,
-            // It is tried again.
-            Err(_) => {}
-        }
+        // One that fails is tried again.
+        made += usize::from(inner.ports.engine.make_copy(database).is_ok());
     }
     Ok(made)
 }

@@ -2,7 +2,7 @@
 //! for that is tested with it elsewhere.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 
 use branchyard_domain::ports::{Engine, EngineError, KeptCommits};
 use branchyard_domain::values::{CommitHash, DatabaseId};
@@ -10,24 +10,30 @@ use branchyard_domain::values::{CommitHash, DatabaseId};
 use super::builders::{Db, fresh_id};
 use super::collections::only;
 
-/// What the copies of all engines keep, and the copies that were made. An engine accepts one source of it only.
-static KEPT: Mutex<Option<HashMap<DatabaseId, (Vec<CommitHash>, usize)>>> = Mutex::new(None);
+/// What a copy keeps, and how often it was made.
+#[derive(Default)]
+struct Copy {
+    kept: Vec<CommitHash>,
+    made: usize,
+}
+
+/// The copies of all engines. An engine accepts one source of what they keep.
+static COPIES: LazyLock<Mutex<HashMap<DatabaseId, Copy>>> = LazyLock::new(Mutex::default);
 
 struct Kept;
 
 impl KeptCommits for Kept {
     fn kept(&self, database: DatabaseId) -> Result<Vec<CommitHash>, EngineError> {
-        let kept = KEPT.lock().unwrap();
-        Ok(kept.as_ref().unwrap()[&database].0.clone())
+        Ok(COPIES.lock().unwrap()[&database].kept.clone())
     }
 
     fn made(&self, database: DatabaseId) {
-        KEPT.lock().unwrap().as_mut().unwrap().get_mut(&database).unwrap().1 += 1;
+        COPIES.lock().unwrap().entry(database).or_default().made += 1;
     }
 }
 
 fn times_made(database: DatabaseId) -> usize {
-    KEPT.lock().unwrap().as_ref().unwrap()[&database].1
+    COPIES.lock().unwrap()[&database].made
 }
 
 /// Returns `true` if the engine puts copies off together with the metadata store, which adds the row of the copy.
@@ -41,7 +47,7 @@ fn needs_rows(engine: &dyn Engine) -> bool {
 fn copy_later<'a>(db: &Db<'a>, kept: &CommitHash) -> Db<'a> {
     let engine = db.engine;
     let fork = Db { engine, id: fresh_id(), first: db.first.clone() };
-    KEPT.lock().unwrap().get_or_insert_default().insert(fork.id, (vec![kept.clone()], 0));
+    COPIES.lock().unwrap().insert(fork.id, Copy { kept: vec![kept.clone()], made: 0 });
     let is_put_off = engine.copy_later(db.id, fork.id).unwrap();
     assert_eq!(engine.is_put_off(fork.id), is_put_off);
     assert!(engine.list().unwrap().contains(&fork.id));
