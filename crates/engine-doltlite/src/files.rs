@@ -101,7 +101,7 @@ impl Files {
         if self.is_put_off(database) { self.source_path(database) } else { self.path(database) }
     }
 
-    /// Gives the file of a database a second name, durably, of which a copy is to be made. Removes a former copy. Returns `false` if
+    /// Creates a second name of the file of a database, durably, of which a copy is to be made. Removes a former copy. Returns `false` if
     /// the file cannot get a second name.
     ///
     /// # Errors

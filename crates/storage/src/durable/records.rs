@@ -151,7 +151,7 @@ const CLEAR: EngineSql = EngineSql {
 
 const IS_PUT_OFF: &str = "SELECT CAST(count(*) AS BIGINT) FROM files WHERE database_id = ? AND copied_from IS NOT NULL";
 
-/// Gives a copy that is put off the durable bytes of its source, at one moment. Which objects another row names changes nothing for them.
+/// Adds a row with the durable bytes of its source, at one moment, for a copy that is put off. Which objects another row names changes nothing for them.
 const SHARE: EngineSql = EngineSql {
     postgres: "WITH shared AS (\
         INSERT INTO files (database_id, generation, durable_length, epoch, write_number, copied_from) \
