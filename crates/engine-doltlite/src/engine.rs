@@ -91,6 +91,8 @@ impl DoltliteEngine {
 
     /// Creates an engine on `files`.
     pub(crate) fn on(files: Files, options: EngineOptions) -> Result<Self, EngineError> {
+        #[cfg(target_os = "linux")]
+        crate::second_names::allow_second_names().map_err(|error| io_fault("allow files with second names", error))?;
         if let Some(folder) = &options.temporary_folder {
             set_temporary_folder(folder).map_err(|error| errors::fault("set the folder of temporary files", error))?;
         }

@@ -51,6 +51,8 @@ mod records;
 mod scan;
 mod schema;
 mod script;
+#[cfg(target_os = "linux")]
+mod second_names;
 mod session;
 mod sql;
 mod sqlite;
