@@ -199,14 +199,15 @@ impl Files {
     /// Makes a finished file the file of a copy that was put off, durably. Does nothing if another process has made it.
     ///
     /// # Errors
-    /// An error if the copy is not put off, or if the file cannot be written to the disk.
+    /// [`io::ErrorKind::NotFound`] if another process removed the copy; another error if the file cannot be written to the disk.
     pub fn install_copy(&self, new: &Path, database: DatabaseId) -> io::Result<()> {
         let (path, source) = (self.path(database), self.source_path(database));
-        if !path.exists() {
-            // A copy that was removed meanwhile has none.
-            fs::metadata(&source)?;
-        }
         match fs::hard_link(new, &path) {
+            // A removal starts with the second name, so that one which missed the file is noticed here.
+            Ok(()) if !source.exists() => {
+                remove_if_there(&path)?;
+                return Err(io::ErrorKind::NotFound.into());
+            }
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
             _ => {}
         }

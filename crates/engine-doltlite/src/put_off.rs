@@ -53,7 +53,7 @@ impl PutOffCopies {
     }
 
     /// Makes the file of a database if its copy was put off. `write` writes what the given commits reach from the file at the path to a
-    /// new one.
+    /// new one. Another process may make or remove the copy meanwhile.
     ///
     /// # Errors
     /// The errors of `write`; [`EngineError::Unavailable`] if other calls are making copies for longer than this one can wait.
@@ -67,9 +67,12 @@ impl PutOffCopies {
         let kept =
             self.kept.get().ok_or_else(|| EngineError::Unavailable("what a fork keeps is not known yet".into()))?;
         // No later look is needed: what a ref can come to name was read from the file that is made here.
-        let new = write(&files.source_path(database), &kept.kept(database)?)?;
-        self.install(files, database, new.path())?;
-        kept.made(database);
+        let new = write(&files.source_path(database), &kept.kept(database)?);
+        match new.and_then(|new| self.install(files, database, new.path())) {
+            Ok(()) => kept.made(database),
+            Err(error) if files.is_put_off(database) => return Err(error),
+            Err(error) => tracing::debug!(%database, %error, "another process made or removed a copy"),
+        }
         Ok(())
     }
 
@@ -120,5 +123,65 @@ impl Drop for Place<'_> {
     fn drop(&mut self) {
         self.copies.making.lock().remove(&self.database);
         self.copies.ended.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use super::*;
+
+    struct Nothing;
+
+    impl KeptCommits for Nothing {
+        fn kept(&self, _: DatabaseId) -> Result<Vec<CommitHash>, EngineError> {
+            Ok(Vec::new())
+        }
+
+        fn made(&self, _: DatabaseId) {}
+    }
+
+    fn id(n: u128) -> DatabaseId {
+        DatabaseId::parse(&format!("{n:08x}-0000-7000-8000-000000000000")).unwrap()
+    }
+
+    /// Makes a copy that was put off, while another process does something in the folder after the new file was written. Returns the
+    /// contents of the file afterwards.
+    fn make_beside(another: impl FnOnce(&Files, DatabaseId), fails: bool) -> Option<Vec<u8>> {
+        let folder = tempfile::tempdir().unwrap();
+        let (files, others) = (Files::open(folder.path().into()).unwrap(), Files::open(folder.path().into()).unwrap());
+        let (from, to) = (id(1), id(2));
+        let written = files.temporary();
+        fs::write(written.path(), b"source").unwrap();
+        files.install(written.path(), from).unwrap();
+        let copies = PutOffCopies::default();
+        copies.keep(Arc::new(Nothing));
+        assert!(copies.put_off(&files, from, to).unwrap());
+        let write = |_: &Path, _: &[CommitHash]| {
+            let new = files.temporary();
+            fs::write(new.path(), b"here").unwrap();
+            another(&others, to);
+            if fails { Err(EngineError::Busy) } else { Ok(new) }
+        };
+        copies.make(&files, to, write).unwrap();
+        assert!(!files.is_put_off(to) && !files.source_path(to).exists());
+        fs::read(files.path(to)).ok()
+    }
+
+    fn made_by_another(files: &Files, database: DatabaseId) {
+        let new = files.temporary();
+        fs::write(new.path(), b"there").unwrap();
+        files.install_copy(new.path(), database).unwrap();
+    }
+
+    #[test]
+    fn a_copy_that_another_process_makes_or_removes_meanwhile_is_no_error() {
+        assert_eq!(make_beside(|_, _| (), false).unwrap(), b"here");
+        for fails in [false, true] {
+            assert_eq!(make_beside(made_by_another, fails).unwrap(), b"there");
+            assert_eq!(make_beside(|files, database| files.remove(database).unwrap(), fails), None);
+        }
     }
 }
