@@ -5,7 +5,10 @@ use crate::cargo_tool::Missing;
 use crate::packages::{self, Extent};
 use crate::timetable::Timetable;
 use crate::workspace::{Workspace, cargo};
-use crate::{deny, layers, machete, mutants, openapi, process, sbom, schemathesis, snapshots, test_times, tidy, typos};
+use crate::{
+    deny, layers, machete, mutants, openapi, process, sbom, schemathesis, snapshots, test_failures, test_times, tidy,
+    typos,
+};
 use anyhow::{Context, Result, bail};
 use std::process::Command;
 
@@ -72,7 +75,7 @@ fn run_steps(steps: &mut Timetable, workspace: &Workspace, tools: Missing) -> Re
             .env("INSTA_FORCE_PASS", "0")
             .env(snapshots::VARIABLE, &references)
             .env("BRANCHYARD_TEST_REQUIRE_POSTGRES", "1");
-        let result = process::run(&mut test);
+        let result = test_failures::run(&mut test);
         match measured.and_then(|()| test_times::slowest(&times)) {
             Ok(slowest) => println!("ci: {slowest}"),
             Err(error) => println!("ci: NOTICE: the tests were not timed: {error:#}"),

@@ -24,6 +24,7 @@ mod sbom;
 mod schemathesis;
 mod snapshots;
 mod soak;
+mod test_failures;
 mod test_times;
 mod tidy;
 mod timetable;

@@ -46,7 +46,7 @@ pub(crate) fn succeeds(command: &mut Command, limit: Duration) -> bool {
     }
 }
 
-fn show(command: &Command) -> String {
+pub(crate) fn show(command: &Command) -> String {
     let program = command.get_program().to_string_lossy();
     let program = program.rsplit('/').next().unwrap_or_default().to_owned();
     let args = command.get_args().map(|arg| arg.to_string_lossy().into_owned());
