@@ -20,7 +20,7 @@ use branchyard_domain::Hub;
 use branchyard_domain::access::{DatabaseAccess, Read, Write};
 use branchyard_domain::entities::Operation;
 use branchyard_domain::errors::OperationError;
-use branchyard_domain::values::{CommitHash, Revision};
+use branchyard_domain::values::{CommitHash, CommitPrefix, Revision};
 use branchyard_http_common::{ApiError, Fields, HandlerError, RequestContext};
 
 use crate::access::access;
@@ -78,20 +78,20 @@ impl Start {
         match self.kind {
             RevisionType::Branch => Ok(Revision::Branch(self.name.clone())),
             RevisionType::Commit => match CommitHash::parse(&self.name) {
-                Ok(commit) => Ok(Revision::Commit(commit)),
+                Ok(commit) => Ok(Revision::Commit(commit.into())),
                 Err(error) => Err(field("revisionName", error.to_string()).into()),
             },
             RevisionType::Ref => {
-                Ok(Revision::Commit(hub.sql().resolve(access, Some(&self.name)).map_err(LegacyError)?))
+                Ok(Revision::Commit(hub.sql().resolve(access, Some(&self.name)).map_err(LegacyError)?.into()))
             }
         }
     }
 
     /// Returns the commit of the revision.
-    pub(crate) fn commit(&self, hub: &Hub, access: &DatabaseAccess<Write>) -> Result<CommitHash, ApiError> {
+    pub(crate) fn commit(&self, hub: &Hub, access: &DatabaseAccess<Write>) -> Result<CommitPrefix, ApiError> {
         match self.revision(hub, access)? {
             Revision::Commit(commit) => Ok(commit),
-            Revision::Branch(name) => Ok(hub.branches().get(access, &name).map_err(LegacyError)?.head),
+            Revision::Branch(name) => Ok(hub.branches().get(access, &name).map_err(LegacyError)?.head.into()),
         }
     }
 }

@@ -6,6 +6,7 @@ pub(crate) mod collaborators;
 pub(crate) mod databases;
 pub(crate) mod deliveries;
 pub(crate) mod document;
+pub(crate) mod edits;
 pub(crate) mod forks;
 pub(crate) mod history;
 pub(crate) mod hooks;
@@ -26,7 +27,7 @@ pub(crate) mod tokens;
 pub(crate) mod user;
 
 use branchyard_domain::entities::{Operation, Role};
-use branchyard_domain::values::{CommitHash, Revision};
+use branchyard_domain::values::{CommitPrefix, Revision};
 use branchyard_http_common::{
     ApiResponse, AppState, Endpoint, Fields, HandlerError, HandlerResult, IfMatch, PageRequest, Query, RequestContext,
     Urls, Words, etag_of,
@@ -58,6 +59,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         pull_changes::endpoints(),
         history::endpoints(),
         sql::endpoints(),
+        edits::endpoints(),
         imports::endpoints(),
         hooks::endpoints(),
         deliveries::endpoints(),
@@ -114,7 +116,7 @@ pub(crate) fn revision(from: &Fields<'_>) -> Option<Revision> {
     let branch =
         from.schema(|| json!({"minLength": 1, "description": "An existing branch."})).optional_string("branch");
     let branch = branch.map(Revision::Branch);
-    let commit = from.optional::<CommitHash>("commit").map(Revision::Commit);
+    let commit = from.optional::<CommitPrefix>("commit").map(Revision::Commit);
     match (from.has("branch"), from.has("commit")) {
         (true, false) => branch,
         (false, true) => commit,

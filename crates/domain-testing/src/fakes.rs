@@ -22,7 +22,7 @@ pub use blobs::MemoryBlobs;
 pub use broken::BrokenMetadata;
 pub use clock::FixedClock;
 pub use database_store::{MemoryDatabaseStore, StoreCall, StoreFault};
-pub use engine::MemoryEngine;
+pub use engine::{MemoryEngine, SAME_DIGITS};
 pub use formats::PlainFormats;
 pub use hooks::{KeyedVault, OpenVault, PlainPayloads, ScriptedSender};
 pub use ids::SeededIds;

@@ -6,6 +6,7 @@ mod collection;
 mod commit;
 mod database;
 mod delivery;
+mod edit;
 mod event;
 mod hook;
 mod log;
@@ -31,6 +32,7 @@ pub use commit::{
 };
 pub use database::{Collaborator, Database, DatabaseLocator, FileState, Role, Star, Visibility};
 pub use delivery::{Attempt, AttemptError, Delivery, DeliveryDetails, DeliveryStatus, Request};
+pub use edit::{EditRequest, EditedValue, NumberLiteral, RowEdit};
 pub use event::{Event, EventKind, EventName, PullAction};
 pub use hook::{DisabledReason, Hook, HookEvent, HookSecret, PreviousSecret, Sealed};
 pub use log::{LogEntry, LogPosition, LogWalk};

@@ -13,7 +13,7 @@ pub use databases::{AccessError, DatabaseError, ReadError, RefError, ReleaseErro
 pub use hooks::HookError;
 pub use mirrors::MirrorError;
 pub use nodes::NodeError;
-pub use operations::{HistoryError, ImportError, ImportField, OperationError, QuotaError};
+pub use operations::{EditError, EditFault, HistoryError, ImportError, ImportField, OperationError, QuotaError};
 pub use people::{
     AdministrationError, CollaboratorError, KeyError, OrganizationError, PeopleError, SignInError, SignUpError,
     TokenError,

@@ -11,6 +11,7 @@ mod databases;
 mod deadline;
 mod direct_ends;
 mod direct_writes;
+mod edits;
 mod engine_files;
 mod exports;
 mod files;
@@ -74,6 +75,7 @@ pub use collaborators::Collaborators;
 pub use collections::{CollectionStep, Collections};
 pub use databases::{DatabaseView, Databases, EditDatabase, NewDatabase};
 pub use direct_writes::{DirectPlace, DirectProgress, DirectTurn, DirectWaiter, KeepAnswer, most_direct_turns};
+pub use edits::NewEdit;
 pub use exports::{ExportLimits, Exports};
 pub use files::{NewFileImport, StoredFile};
 pub use history::History;
@@ -95,7 +97,8 @@ pub use people::{NewUser, People, Profile};
 pub use personal_data::PersonalData;
 pub use pulls::rules as pull_rules;
 pub use pulls::{
-    EditPull, MergePull, NewPull, PreviewStage, PullEdges, PullPreview, Pulls, Refreshed, WantedState, Withdrawable,
+    EditPull, GoneBranch, MergePull, NewPull, PreviewStage, PullEdges, PullPreview, Pulls, Refreshed, ShownPull,
+    WantedState, Withdrawable,
 };
 pub use push_phases::PushPhase;
 pub use pushes::{PushStep, Pushes, RefChange};

@@ -14,7 +14,7 @@ mod web_address;
 
 pub use branchyard_auth::{PublicKey, PublicKeyFormatError, RemoteKeyId, TokenExpiry};
 pub use chunk::ChunkHash;
-pub use commit::CommitHash;
+pub use commit::{CommitHash, CommitPrefix};
 pub use data_key::{DataKeyId, DataKeyScope};
 pub use email::EmailAddress;
 pub use ids::{

@@ -3,7 +3,7 @@
 use std::collections::{BinaryHeap, HashMap, HashSet, VecDeque};
 use std::time::Instant;
 
-use branchyard_domain::values::{ChunkHash, CommitHash, DatabaseId};
+use branchyard_domain::values::{ChunkHash, CommitHash, CommitPrefix, DatabaseId};
 use parking_lot::Mutex;
 
 /// Maximum number of cached commits, over all databases. Each takes about 100 bytes.
@@ -160,6 +160,42 @@ impl Ancestry {
         parents_of: &mut ParentsOf<'_, E>,
     ) -> Result<bool, E> {
         Ok(self.reached(database, heads, std::slice::from_ref(commit), parents_of)? == [true])
+    }
+
+    /// Returns the commits that begin with these digits among `heads` and their ancestors, at most `at_most` of them, or `None` if the
+    /// time is over; what was looked up until then is remembered.
+    ///
+    /// # Errors
+    /// The error of `parents_of`.
+    pub fn with_prefix<E>(
+        &self,
+        database: DatabaseId,
+        heads: &[CommitHash],
+        prefix: &CommitPrefix,
+        at_most: usize,
+        until: Instant,
+        parents_of: &mut ParentsOf<'_, E>,
+    ) -> Result<Option<Vec<CommitHash>>, E> {
+        let (mut next, mut seen, mut found) = (VecDeque::new(), HashSet::new(), Vec::new());
+        next.extend(heads.iter().map(ChunkHash::from));
+        while let Some(at) = next.pop_front() {
+            if !seen.insert(at) {
+                continue;
+            }
+            if is_over(until, seen.len()) {
+                return Ok(None);
+            }
+            let Some(parents) = self.parents(database, at, parents_of)? else { continue };
+            next.extend(parents.all());
+            let commit = at.as_commit();
+            if prefix.begins(&commit) {
+                found.push(commit);
+                if found.len() == at_most {
+                    break;
+                }
+            }
+        }
+        Ok(Some(found))
     }
 
     /// Returns for each of `heads` how many commits it reaches that `base` does not, and the other way round, each counted up to
@@ -327,6 +363,27 @@ mod tests {
         assert!(reached[..=9_000 / 7].iter().all(|reached| *reached));
         ancestry.forget(id());
         assert_eq!(ask(&[3], 0), (true, 10_006));
+    }
+
+    /// Looks for digits in the history of 10,000 commits, which a page waits for.
+    #[test]
+    fn commits_are_found_by_their_first_digits() {
+        let ancestry = Ancestry::default();
+        let line = |at: &CommitHash| -> Result<_, Infallible> {
+            let n = u32::from_str_radix(&at.as_str()[32..], 16).unwrap();
+            Ok(Some(n.checked_sub(1).map(commit).into_iter().collect()))
+        };
+        let find = |head: u32, digits: &str, until: Instant| {
+            let prefix = CommitPrefix::parse(digits).unwrap();
+            ancestry.with_prefix(id(), &[commit(head)], &prefix, 10, until, &mut { line }).unwrap()
+        };
+        let soon = || Instant::now() + std::time::Duration::from_secs(60);
+        assert_eq!(find(10_000, &commit(5).as_str()[..8], Instant::now()), None, "the time is over");
+        assert_eq!(find(10_000, &commit(5).as_str()[..8], soon()), Some(vec![commit(5)]));
+        let began = Instant::now();
+        assert_eq!(find(10_000, "fffffff", soon()), Some(vec![]));
+        assert!(began.elapsed() < std::time::Duration::from_millis(200), "{:?}", began.elapsed());
+        assert_eq!(find(4, &commit(5).as_str()[..8], soon()), Some(vec![]), "not behind this head");
     }
 
     /// Counts in graphs with merges, and compares with sets of all ancestors.

@@ -15,7 +15,7 @@ use branchyard_domain::ports::{
     MergeJob, MergeOutcome, PushedHistory, Reachability, ReadQuery, ReadReport, RecordedFormats, RowPage, RowSink,
     RowSource, RowTest, ScriptJob, Selected, Selection, SessionRequest, TableScan, WriteJob, Written, write_one_by_one,
 };
-use branchyard_domain::values::{ChunkHash, CommitHash, DatabaseId};
+use branchyard_domain::values::{ChunkHash, CommitHash, CommitPrefix, DatabaseId};
 use parking_lot::Mutex;
 
 use crate::ancestry::Ancestry;
@@ -501,6 +501,22 @@ impl Engine for DoltliteEngine {
             let mut parents = |at: &CommitHash| parents_of(connection.raw(), at);
             let found = self.ancestry.reached(database, heads, commits, &mut parents);
             found.map_err(|error| errors::fault("look for commits", error))
+        })
+    }
+
+    fn reached_with_prefix(
+        &self,
+        database: DatabaseId,
+        heads: &[CommitHash],
+        prefix: &CommitPrefix,
+        at_most: usize,
+        timeout: Duration,
+    ) -> Result<Option<Vec<CommitHash>>, EngineError> {
+        let until = Instant::now() + timeout;
+        self.reading_history(database, |connection| {
+            let mut parents = |at: &CommitHash| parents_of(connection.raw(), at);
+            let found = self.ancestry.with_prefix(database, heads, prefix, at_most, until, &mut parents);
+            found.map_err(|error| errors::fault("look for a commit", error))
         })
     }
 

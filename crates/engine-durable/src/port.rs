@@ -12,7 +12,7 @@ use branchyard_domain::ports::{
     MergeJob, MergeOutcome, PushedHistory, Reachability, ReadQuery, ReadReport, RecordedFormats, RowPage, RowSink,
     RowSource, RowTest, ScriptJob, Selected, Selection, StartedRead, TableScan, WriteJob, Written,
 };
-use branchyard_domain::values::{ChunkHash, CommitHash, DatabaseId};
+use branchyard_domain::values::{ChunkHash, CommitHash, CommitPrefix, DatabaseId};
 
 use crate::collection::StoredCollection;
 use crate::engine::{DurableEngine, RecordSource};
@@ -147,6 +147,19 @@ impl<S: RecordSource> Engine for DurableEngine<S> {
         descendant: &CommitHash,
     ) -> Result<bool, EngineError> {
         self.read(database, || self.inner().is_ancestor(database, ancestor, descendant))
+    }
+
+    fn reached_with_prefix(
+        &self,
+        database: DatabaseId,
+        heads: &[CommitHash],
+        prefix: &CommitPrefix,
+        at_most: usize,
+        timeout: Duration,
+    ) -> Result<Option<Vec<CommitHash>>, EngineError> {
+        // Heads that the file lacks would be ignored.
+        self.reached(database, heads, heads)?;
+        self.read(database, || self.inner().reached_with_prefix(database, heads, prefix, at_most, timeout))
     }
 
     fn ahead_behind(

@@ -3,9 +3,10 @@
 
 use branchyard_deployments::errors::{DeploymentError, DeploymentField};
 use branchyard_domain::errors::{
-    AccessError, AdministrationError, CollaboratorError, DatabaseError, HistoryError, HookError, ImportError,
-    ImportField, KeyError, MirrorError, NodeError, OperationError, OrganizationError, PeopleError, PortError,
-    PullError, PullStateError, QuotaError, ReadError, RefError, ReleaseError, RemoteError, SignUpError, TokenError,
+    AccessError, AdministrationError, CollaboratorError, DatabaseError, EditError, EditFault, HistoryError, HookError,
+    ImportError, ImportField, KeyError, MirrorError, NodeError, OperationError, OrganizationError, PeopleError,
+    PortError, PullError, PullStateError, QuotaError, ReadError, RefError, ReleaseError, RemoteError, SignUpError,
+    TokenError,
 };
 use branchyard_domain::ports::{AddressError, ClusterError, EngineError, MetadataError};
 use branchyard_domain::values::Timestamp;
@@ -334,6 +335,10 @@ impl From<RefError> for ApiError {
                 plain(ErrorCode::Conflict, &error)
             }
             RefError::DefaultBranch(_) => plain(ErrorCode::Unprocessable, &error),
+            RefError::AmbiguousCommit { ref commits, .. } => {
+                let entries = commits.iter().map(|commit| FieldError::anywhere(commit.to_string()));
+                entries.fold(Problem::new(ErrorCode::Unprocessable, error.to_string()), Problem::with_error).into()
+            }
             RefError::Changed => plain(ErrorCode::PreconditionFailed, &error),
             RefError::Access(error) => error.into(),
             RefError::Port(fault) => fault.into(),
@@ -379,6 +384,7 @@ impl From<PullError> for ApiError {
 impl From<ReleaseError> for ApiError {
     fn from(error: ReleaseError) -> Self {
         match error {
+            ReleaseError::Commit(error) => error.into(),
             ReleaseError::NoSuchRelease(_) | ReleaseError::NoSuchCommit(_) | ReleaseError::NoSuchTag(_) => {
                 plain(ErrorCode::NotFound, &error)
             }
@@ -427,10 +433,37 @@ impl From<OperationError> for ApiError {
                 plain(ErrorCode::Unprocessable, &error)
             }
             OperationError::History(error) => error.into(),
+            OperationError::Edit(error) => error.into(),
             OperationError::Access(error) => error.into(),
             OperationError::Port(fault) => fault.into(),
         }
     }
+}
+
+impl From<EditError> for ApiError {
+    fn from(error: EditError) -> Self {
+        match error {
+            EditError::Base(error) => error.into(),
+            EditError::NoSuchTable(_) => plain(ErrorCode::NotFound, &error),
+            EditError::Rows(ref faults) => {
+                let problem = Problem::new(ErrorCode::Unprocessable, error.to_string());
+                faults.iter().map(edit_fault).fold(problem, Problem::with_error).into()
+            }
+            EditError::Port(fault) => fault.into(),
+        }
+    }
+}
+
+fn edit_fault(fault: &EditFault) -> FieldError {
+    let pointer = match fault {
+        EditFault::NoSuchColumn { row, column, in_key } => {
+            let field = if *in_key { "key" } else { "set" };
+            format!("/rows/{row}/{field}/{}", escape_pointer_token(column))
+        }
+        EditFault::IncompleteKey { row, .. } | EditFault::NoKey { row } => format!("/rows/{row}/key"),
+        EditFault::NothingSet { row } => format!("/rows/{row}/set"),
+    };
+    FieldError::at_pointer(pointer, fault.to_string())
 }
 
 /// Returns the name of a field of an import in the body of a request of v2.

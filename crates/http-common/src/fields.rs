@@ -1,5 +1,9 @@
 //! A reader for the fields of a JSON body. The reader collects all errors before it refuses the request.
 
+mod cell_values;
+
+pub use cell_values::{NamedValue, cell_value, cells_schema};
+
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::identity;

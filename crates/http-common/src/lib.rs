@@ -99,7 +99,7 @@ pub use csv::{csv_header, csv_row};
 pub use csv_file::CsvFile;
 pub use download::{Download, DownloadWriter, Ending, First, Waiting, download_channel};
 pub use field_text::{FieldText, HASH_PATTERN, NAME_PATTERN, NO_NUL_PATTERN, NOT_BLANK_PATTERN};
-pub use fields::{Fields, read_open};
+pub use fields::{Fields, NamedValue, cell_value, cells_schema, read_open};
 pub use file_pieces::file_pieces;
 pub use handler_error::{HandlerError, HandlerResult};
 pub use head::head_limit;

@@ -1,8 +1,10 @@
 //! The files of an export of a user's data. `docs/personal-data.md` describes them.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use branchyard_domain::entities::{
-    ActivityKind, Database, DatabaseLocator, Hook, HookEvent, LastUse, MemberRole, Operation, OperationStatus,
-    PullAction, PushRequest, PushTarget, Role, User, Visibility, Work,
+    ActivityKind, Database, DatabaseLocator, EditedValue, Hook, HookEvent, LastUse, MemberRole, Operation,
+    OperationStatus, PullAction, PushRequest, PushTarget, Role, RowEdit, User, Visibility, Work,
 };
 use branchyard_domain::usecases::PersonalData;
 use branchyard_domain::values::Timestamp;
@@ -165,6 +167,24 @@ fn database((database, hooks): &(Database, Vec<Hook>)) -> Value {
     })
 }
 
+/// Returns an edit of a row. Bytes are in base64.
+fn edited_row(edit: &RowEdit) -> Value {
+    let value = |value: &EditedValue| match value {
+        EditedValue::Null => Value::Null,
+        EditedValue::Number(number) => json!(number.as_str()),
+        EditedValue::Text(text) => json!(text),
+        EditedValue::Blob(bytes) => json!({"base64": STANDARD.encode(bytes)}),
+    };
+    let cells = |cells: &[(String, EditedValue)]| -> Value {
+        cells.iter().map(|(column, cell)| (column.clone(), value(cell))).collect::<serde_json::Map<_, _>>().into()
+    };
+    match edit {
+        RowEdit::Insert { set } => json!({"op": "insert", "set": cells(set)}),
+        RowEdit::Update { key, set } => json!({"op": "update", "key": cells(key), "set": cells(set)}),
+        RowEdit::Delete { key } => json!({"op": "delete", "key": cells(key)}),
+    }
+}
+
 /// Returns the input of a push.
 fn pushed(push: &PushRequest) -> Value {
     match &push.target {
@@ -213,6 +233,17 @@ fn operation(operation: &Operation) -> Value {
                 "table": import.table,
                 "file_name": import.file_name,
                 "message": import.message,
+            }),
+        ),
+        Work::Edit(edit) => (
+            "edit",
+            json!({
+                "branch": edit.branch.as_str(),
+                "to_branch": edit.to_branch.as_str(),
+                "base": edit.base.as_str(),
+                "table": edit.table,
+                "rows": edit.rows.iter().map(edited_row).collect::<Vec<_>>(),
+                "message": edit.message,
             }),
         ),
         Work::Purge => ("purge", json!({})),

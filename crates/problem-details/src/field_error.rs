@@ -81,13 +81,15 @@ impl FieldError {
         &self.detail
     }
 
-    fn anywhere(detail: String) -> Self {
+    /// Creates an entry that names no place, for example one of several choices.
+    #[must_use]
+    pub fn anywhere(detail: impl Into<String>) -> Self {
         Self {
             pointer: None,
             parameter: None,
             line: None,
             column: None,
-            detail: clip_owned(detail, FIELD_DETAIL_MAX_BYTES),
+            detail: clip_owned(detail.into(), FIELD_DETAIL_MAX_BYTES),
         }
     }
 }

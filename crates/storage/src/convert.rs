@@ -158,7 +158,7 @@ words! {
     Role { Read = "read", Write = "write", Admin = "admin" }
     MemberRole { Owner = "owner", Member = "member" }
     Visibility { Public = "public", Private = "private" }
-    OperationKind { SqlWrite = "sql_write", Merge = "merge", Fork = "fork", Import = "import", Purge = "purge", Push = "push", MirrorSync = "mirror_sync", Restore = "restore" }
+    OperationKind { SqlWrite = "sql_write", Merge = "merge", Fork = "fork", Import = "import", Purge = "purge", Push = "push", MirrorSync = "mirror_sync", Restore = "restore", Edit = "edit" }
     RefKind { Branch = "branch", Tag = "tag" }
     OperationState { Queued = "queued", Running = "running", Succeeded = "succeeded", Failed = "failed" }
     PullAction {

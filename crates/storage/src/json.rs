@@ -12,10 +12,12 @@ pub(crate) use deployments::{
 use std::collections::BTreeMap;
 
 use branchyard_domain::entities::{
-    DatabaseLocator, EventKind, FailureKind, ImportMode, ImportRequest, OperationFailure, Outcome, PullAction,
-    PullEnds, Purged, PushRequest, PushTarget, RowProblem, Side, Tagger, Work,
+    DatabaseLocator, EditRequest, EditedValue, EventKind, FailureKind, ImportMode, ImportRequest, NumberLiteral,
+    OperationFailure, Outcome, PullAction, PullEnds, Purged, PushRequest, PushTarget, RowEdit, RowProblem, Side,
+    Tagger, Work,
 };
 use branchyard_domain::values::{ChunkHash, CommitHash, PullNumber};
+use data_encoding::BASE64;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -95,10 +97,39 @@ enum WorkV1 {
     Merge { pull: i64, ends: EndsV1, message: String, resolve: BTreeMap<String, SideV1> },
     Fork { owner_id: String, owner: String, fork_id: String },
     Import(ImportV1),
+    Edit(EditV1),
     Purge,
     Push(PushV1),
     MirrorSync,
     Restore { branch: String, at: i64, to_branch: String },
+}
+
+#[derive(Serialize, Deserialize)]
+struct EditV1 {
+    branch: String,
+    to_branch: String,
+    base: String,
+    table: String,
+    rows: Vec<RowEditV1>,
+    message: String,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(tag = "op", rename_all = "snake_case")]
+enum RowEditV1 {
+    Insert { set: Vec<(String, EditedValueV1)> },
+    Update { key: Vec<(String, EditedValueV1)>, set: Vec<(String, EditedValueV1)> },
+    Delete { key: Vec<(String, EditedValueV1)> },
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum EditedValueV1 {
+    Null,
+    Number(String),
+    Text(String),
+    /// In base64.
+    Blob(String),
 }
 
 #[derive(Serialize, Deserialize)]
@@ -173,6 +204,14 @@ pub(crate) fn from_work(work: &Work) -> Read<String> {
             pull_branch: import.pull_branch.as_ref().map(ToString::to_string),
             column_map: import.column_map.clone(),
         }),
+        Work::Edit(edit) => WorkV1::Edit(EditV1 {
+            branch: edit.branch.to_string(),
+            to_branch: edit.to_branch.to_string(),
+            base: edit.base.to_string(),
+            table: edit.table.clone(),
+            rows: edit.rows.iter().map(from_row_edit).collect(),
+            message: edit.message.clone(),
+        }),
         Work::Purge => WorkV1::Purge,
         Work::MirrorSync => WorkV1::MirrorSync,
         Work::Restore { branch, at, to_branch } => {
@@ -197,6 +236,46 @@ pub(crate) fn from_work(work: &Work) -> Read<String> {
         }),
     };
     encode(WORK, mirror)
+}
+
+fn from_row_edit(edit: &RowEdit) -> RowEditV1 {
+    let value = |value: &EditedValue| match value {
+        EditedValue::Null => EditedValueV1::Null,
+        EditedValue::Number(number) => EditedValueV1::Number(number.as_str().to_owned()),
+        EditedValue::Text(text) => EditedValueV1::Text(text.clone()),
+        EditedValue::Blob(bytes) => EditedValueV1::Blob(BASE64.encode(bytes)),
+    };
+    let cells =
+        |cells: &[(String, EditedValue)]| cells.iter().map(|(name, cell)| (name.clone(), value(cell))).collect();
+    match edit {
+        RowEdit::Insert { set } => RowEditV1::Insert { set: cells(set) },
+        RowEdit::Update { key, set } => RowEditV1::Update { key: cells(key), set: cells(set) },
+        RowEdit::Delete { key } => RowEditV1::Delete { key: cells(key) },
+    }
+}
+
+fn to_row_edit(mirror: RowEditV1) -> Read<RowEdit> {
+    let value = |value| -> Read<EditedValue> {
+        let wrong = |why: String| Unreadable { column: WORK, why };
+        Ok(match value {
+            EditedValueV1::Null => EditedValue::Null,
+            EditedValueV1::Number(text) => {
+                EditedValue::Number(NumberLiteral::parse(&text).ok_or_else(|| wrong(format!("no number: {text}")))?)
+            }
+            EditedValueV1::Text(text) => EditedValue::Text(text),
+            EditedValueV1::Blob(text) => {
+                EditedValue::Blob(BASE64.decode(text.as_bytes()).map_err(|error| wrong(error.to_string()))?)
+            }
+        })
+    };
+    let cells = |cells: Vec<(String, EditedValueV1)>| -> Read<Vec<(String, EditedValue)>> {
+        cells.into_iter().map(|(name, cell)| Ok((name, value(cell)?))).collect()
+    };
+    Ok(match mirror {
+        RowEditV1::Insert { set } => RowEdit::Insert { set: cells(set)? },
+        RowEditV1::Update { key, set } => RowEdit::Update { key: cells(key)?, set: cells(set)? },
+        RowEditV1::Delete { key } => RowEdit::Delete { key: cells(key)? },
+    })
 }
 
 pub(crate) fn to_work(text: &str) -> Read<Work> {
@@ -231,6 +310,14 @@ pub(crate) fn to_work(text: &str) -> Read<Work> {
             message: import.message,
             pull_branch: read_if(WORK, import.pull_branch)?,
             column_map: import.column_map,
+        }),
+        WorkV1::Edit(edit) => Work::Edit(EditRequest {
+            branch: read(WORK, edit.branch)?,
+            to_branch: read(WORK, edit.to_branch)?,
+            base: read(WORK, edit.base)?,
+            table: edit.table,
+            rows: edit.rows.into_iter().map(to_row_edit).collect::<Read<_>>()?,
+            message: edit.message,
         }),
         WorkV1::Purge => Work::Purge,
         WorkV1::MirrorSync => Work::MirrorSync,

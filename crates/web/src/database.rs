@@ -4,7 +4,7 @@ use branchyard_domain::access::{DatabaseAccess, Level};
 use branchyard_domain::entities::{Role, Visibility};
 use branchyard_domain::errors::{DatabaseError, ReadError, RefError};
 use branchyard_domain::usecases::DatabaseView;
-use branchyard_domain::values::CommitHash;
+use branchyard_domain::values::{CommitHash, CommitPrefix};
 use branchyard_http_common::segment;
 
 use crate::error_page::PageError;
@@ -179,6 +179,11 @@ impl DatabaseFrame {
         self.at_ref(&self.table_path(name))
     }
 
+    /// Returns the path of the form that adds a row to a table, at the selected ref.
+    pub(crate) fn row_form(&self, table: &str) -> String {
+        self.at_ref(&format!("{}/edit", self.table_path(table)))
+    }
+
     /// Returns the path of a table's CSV download at the shown commit.
     pub(crate) fn csv(&self, table: &str, at: &ShownVersion) -> String {
         let path = format!("{}/tables/{}/csv", self.path, segment(table));
@@ -271,7 +276,9 @@ pub(crate) async fn at<L: Level>(
     let has_more = branches.len() > OFFERED || tags.len() > OFFERED;
     let branches: Vec<RefLink> = branches.iter().take(OFFERED).map(|branch| link(branch.name.as_str())).collect();
     let tags: Vec<RefLink> = tags.iter().take(OFFERED).map(|tag| link(tag.name.as_str())).collect();
-    let kind = if CommitHash::looks_like(&name) {
+    let is_listed = branches.iter().chain(&tags).any(|named| named.is_shown);
+    let names_commit = CommitPrefix::parse(&name).is_ok_and(|prefix| !is_listed && prefix.begins(&commit));
+    let kind = if names_commit {
         "commit"
     } else if !branches.iter().any(|branch| branch.is_shown) && tags.iter().any(|tag| tag.is_shown) {
         "tag"

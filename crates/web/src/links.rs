@@ -40,6 +40,17 @@ impl<'a> Links<'a> {
         Some(self.page_of(&self.schema.name, &self.schema.primary_key, &values))
     }
 
+    /// Returns the path of the form that edits a row, by its primary key.
+    pub(crate) fn edit(&self, row: &[CellView]) -> Option<String> {
+        if self.schema.primary_key.is_empty() {
+            return None;
+        }
+        let (columns, values) = (&self.schema.primary_key, self.values(&self.schema.primary_key, row)?);
+        let pairs: Vec<(&str, &str)> = columns.iter().map(String::as_str).zip(values).collect();
+        let path = format!("{}/edit", self.frame.table_path(&self.schema.name));
+        Some(Looking::with(&pairs).address(&path, &self.frame.asked_ref))
+    }
+
     fn page_of(&self, table: &str, columns: &[String], values: &[&str]) -> String {
         let pairs: Vec<(&str, &str)> = columns.iter().map(String::as_str).zip(values.iter().copied()).collect();
         Looking::with(&pairs).address(&format!("{}/row", self.frame.table_path(table)), &self.frame.asked_ref)

@@ -24,6 +24,7 @@ mod ref_deletion;
 mod releases;
 mod repositories;
 mod row;
+mod row_edit;
 mod schema;
 mod settings;
 mod sign_in;
@@ -90,6 +91,7 @@ pub(crate) fn routes(config: &mut web::ServiceConfig) {
         .route("/{owner}/{database}/schema", web::get().to(schema::show))
         .route("/{owner}/{database}/tables/{table}/csv", web::get().to(downloads::table))
         .route("/{owner}/{database}/tables/{table}/row", web::get().to(row::show))
+        .service(web::resource("/{owner}/{database}/tables/{table}/edit").get(row_edit::show).post(row_edit::send))
         .route("/{owner}/{database}/tables/{table}", web::get().to(table::show))
         .configure(sql_and_history)
         .configure(of_pulls)
@@ -233,6 +235,7 @@ fn of_pulls(config: &mut web::ServiceConfig) {
         .route("/{owner}/{database}/pulls/{number}/commits", web::get().to(pulls::commits::show))
         .route("/{owner}/{database}/pulls/{number}/diff", web::get().to(pulls::diff::show))
         .route("/{owner}/{database}/pulls/{number}/conflicts", web::get().to(pulls::conflicts::show))
+        .route("/{owner}/{database}/pulls/{number}/restore-branch", web::post().to(pulls::conversation::restore_branch))
         .route("/{owner}/{database}/pulls/{number}/merge", web::post().to(pulls::merge::send))
         .route("/{owner}/{database}/pulls/{number}/comments", web::post().to(pulls::conversation::comment))
         .route("/{owner}/{database}/pulls/{number}/state", web::post().to(pulls::edit::set_state))

@@ -173,7 +173,7 @@ impl StoryWriter<'_> {
         let wanted = NewRelease {
             tag: RefName::parse("v1")?,
             title: Title::parse("First edition")?,
-            commit: self.hub.branches().get(&access, "main")?.head,
+            commit: self.hub.branches().get(&access, "main")?.head.into(),
             description: Some(LongText::parse("Three tables, 1,644 rows.")?),
             create_tag: true,
         };

@@ -8,7 +8,7 @@ use prometheus_client::registry::{Registry, Unit};
 
 use super::{Histograms, Labels, seconds};
 
-const KINDS: [OperationKind; 8] = [
+const KINDS: [OperationKind; 9] = [
     OperationKind::SqlWrite,
     OperationKind::Merge,
     OperationKind::Fork,
@@ -17,6 +17,7 @@ const KINDS: [OperationKind; 8] = [
     OperationKind::Push,
     OperationKind::MirrorSync,
     OperationKind::Restore,
+    OperationKind::Edit,
 ];
 const ENDS: [Ended; 3] = [Ended::Succeeded, Ended::Failed, Ended::Unsettled];
 
@@ -66,6 +67,7 @@ pub(crate) fn kind_word(kind: OperationKind) -> &'static str {
         OperationKind::Push => "push",
         OperationKind::MirrorSync => "mirror_sync",
         OperationKind::Restore => "restore",
+        OperationKind::Edit => "edit",
     }
 }
 

@@ -160,6 +160,7 @@ fn description(operation: &Operation) -> String {
         Work::Purge => format!("Purge {}", operation.locator),
         Work::MirrorSync => format!("Sync {}", operation.locator),
         Work::Restore { to_branch, .. } => format!("Restore {to_branch}"),
+        Work::Edit(edit) => format!("Edit {}", edit.table),
         Work::Push(push) => format!("Push {}", push.target.name()),
         Work::Import(import) if import.table.is_empty() => format!("Import {}", import.file_name),
         Work::Import(import) => format!("Import {} into {}", import.file_name, import.table),
@@ -178,6 +179,7 @@ pub(crate) fn job(operation: &Operation) -> wire::Job {
             Work::Merge { .. }
             | Work::SqlWrite { .. }
             | Work::Fork { .. }
+            | Work::Edit(_)
             | Work::Purge
             | Work::Push(_)
             | Work::MirrorSync
@@ -243,6 +245,11 @@ fn metadata(operation: &Operation) -> OperationMetadata {
         Work::Restore { branch, to_branch, .. } => {
             OperationMetadata { from_branch_name: branch.to_string(), to_branch_name: to_branch.to_string(), ..here }
         }
+        Work::Edit(edit) => OperationMetadata {
+            from_branch_name: edit.branch.to_string(),
+            to_branch_name: edit.to_branch.to_string(),
+            ..here
+        },
         Work::Purge | Work::MirrorSync => here,
     }
 }
@@ -255,10 +262,13 @@ pub(crate) fn user_operation(operation: &Operation) -> wire::UserOperation {
         creator: operation.created_by_name.to_string(),
         description: description(operation),
         operation_type: match &operation.work {
-            // This API has no word for purges, pushes, syncs and restores, and lists none.
-            Work::SqlWrite { .. } | Work::Purge | Work::Push(_) | Work::MirrorSync | Work::Restore { .. } => {
-                wire::OperationType::SqlWrite
-            }
+            // This API has no word for edits, purges, pushes, syncs and restores, and lists none.
+            Work::SqlWrite { .. }
+            | Work::Edit(_)
+            | Work::Purge
+            | Work::Push(_)
+            | Work::MirrorSync
+            | Work::Restore { .. } => wire::OperationType::SqlWrite,
             Work::Import(_) => wire::OperationType::Import,
             Work::Merge { .. } => wire::OperationType::Merge,
             Work::Fork { .. } => wire::OperationType::Fork,

@@ -46,6 +46,7 @@ pub(crate) fn operation(operation: &Operation, view: &ResultView) -> wire::Opera
             OperationKind::Push => wire::OperationType::Push,
             OperationKind::MirrorSync => wire::OperationType::MirrorSync,
             OperationKind::Restore => wire::OperationType::Restore,
+            OperationKind::Edit => wire::OperationType::Edit,
         },
         status,
         created_at: rfc3339(*created_at),

@@ -15,7 +15,7 @@ use serde_json::json;
 pub(crate) fn endpoints() -> Vec<Endpoint> {
     section("Database", "/databases/{owner}/{database}/branches", vec![
 get("", "listBranches", "Branches, by name", list_branches).credential(Credential::Optional).query(&["page_token", "page_size"]).responds(200, Success::List("Branch"), "DL").shows(|| list_of(examples::branch("main", true))),
-post("", "createBranch", "Create a branch", create_branch).json(&CREATE_BRANCH).responds(201, Success::One("Branch"), ("DBKP", &[409])),
+post("", "createBranch", "Create a branch", create_branch).json(&CREATE_BRANCH).responds(201, Success::One("Branch"), ("DBKP", &[409, 422])),
 get("/{branch:.+}", "getBranch", "A branch", get_branch).credential(Credential::Optional).responds(200, Success::One("Branch"), "D"),
 delete("/{branch:.+}", "deleteBranch", "Delete a branch", delete_branch).responds(200, Success::One("Branch"), ("DPM", &[409, 422])).describe("Open pull requests from or into the branch stay open, and cannot be merged until the branch exists \
              again."),

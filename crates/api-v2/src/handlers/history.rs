@@ -23,7 +23,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             get("/commits", "listCommits", "Commits reachable from a ref", list_commits)
                 .credential(Credential::Optional)
                 .query(&["ref", "page_token", "page_size"])
-                .responds(200, Success::List("Commit"), "DL")
+                .responds(200, Success::List("Commit"), ("DL", &[422]))
                 .describe(
                     "Children before parents, then newest first. All pages show the history of the commit that `ref` \
                  named on the first.",
@@ -41,7 +41,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             get("/schema", "listSchema", "Tables and views at a ref", list_schema)
                 .credential(Credential::Optional)
                 .query(&["ref", "table", "page_token", "page_size"])
-                .responds(200, Success::List("TableSchema"), "DL"),
+                .responds(200, Success::List("TableSchema"), ("DL", &[422])),
         ],
     )
 }

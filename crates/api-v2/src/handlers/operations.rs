@@ -75,6 +75,7 @@ const KINDS: &[(&str, &[OperationKind])] = &[
     ("push", &[OperationKind::Push]),
     ("mirror_sync", &[OperationKind::MirrorSync]),
     ("restore", &[OperationKind::Restore]),
+    ("edit", &[OperationKind::Edit]),
     // Reserved by the published API, never produced.
     ("dolt_ci", &[]),
 ];

@@ -1,7 +1,7 @@
 use branchyard_domain::access::{Read, Write};
 use branchyard_domain::entities::Release;
 use branchyard_domain::usecases::{EditRelease, NewRelease};
-use branchyard_domain::values::{CommitHash, LongText, RefName, Timestamp, Title};
+use branchyard_domain::values::{CommitPrefix, LongText, RefName, Timestamp, Title};
 use branchyard_http_common::{ApiResponse, Endpoint, Fields, RequestBody, RequestContext, bound, page, section};
 
 use super::{HandlerResult, page_of, unchanged, urls};
@@ -23,7 +23,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
                 .responds(200, Success::List("Release"), "DL"),
             post("", "createRelease", "Publish a release", create_release)
                 .json(&CREATE_RELEASE)
-                .responds(201, Success::One("Release"), ("DBKP", &[409]))
+                .responds(201, Success::One("Release"), ("DBKP", &[409, 422]))
                 .describe(
                     "A tag has at most one release. With `create_tag_if_not_exists`, a missing tag is created at \
                      `commit_sha`.",
@@ -80,7 +80,7 @@ const CREATE_RELEASE: RequestBody<NewRelease> = RequestBody::closed("CreateRelea
 fn new_release(fields: &Fields<'_>) -> Option<NewRelease> {
     let tag = fields.doc("The tag of the release.").required::<RefName>("tag");
     let title = fields.required::<Title>("title");
-    let commit = fields.required::<CommitHash>("commit_sha");
+    let commit = fields.required::<CommitPrefix>("commit_sha");
     let description = fields.optional::<LongText>("description");
     let create_tag =
         fields.schema(|| json!({"default": false})).optional_bool("create_tag_if_not_exists").unwrap_or(false);

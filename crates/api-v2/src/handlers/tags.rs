@@ -24,7 +24,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             post("", "createTag", "Create a tag", create_tag).json(&CREATE_TAG).responds(
                 201,
                 Success::One("Tag"),
-                ("DBKP", &[409]),
+                ("DBKP", &[409, 422]),
             ),
             get("/{tag:.+}", "getTag", "A tag", get_tag).credential(Credential::Optional).responds(
                 200,

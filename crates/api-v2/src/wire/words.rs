@@ -49,6 +49,7 @@ pub(crate) enum OperationType {
     Push,
     MirrorSync,
     Restore,
+    Edit,
     #[expect(dead_code, reason = "reserved by the published API, never produced")]
     DoltCi,
 }

@@ -352,7 +352,7 @@ impl AuthorizationHarness {
         let release = NewRelease {
             tag: name("v2"),
             title: Title::parse("Two").unwrap(),
-            commit: self.head.clone(),
+            commit: self.head.clone().into(),
             description: None,
             create_tag: false,
         };
@@ -472,6 +472,7 @@ impl AuthorizationHarness {
             ("{token_id}", &token_id),
             ("{key_id}", &self.key(caller)),
             ("{branch}", "spare"),
+            ("tables/{table}", "tables/t"),
             ("tags/{tag}", "tags/v1"),
             ("releases/{tag}", "releases/v2"),
             ("{pull_number}", "1"),
@@ -568,6 +569,9 @@ fn body(
         ("POST", path) if path.starts_with("/hooks/") => return None,
         ("POST", "/imports/uploads") => json!({"content_length": 1, "num_parts": 1, "file_type": "csv"}),
         ("POST", "/restore") => json!({"branch": "main", "at": PRESENT, "to_branch": "back"}),
+        ("POST", "/tables/{table}/edits") => {
+            json!({"branch": "main", "base": head, "rows": [{"op": "insert", "set": {"id": 9}}]})
+        }
         ("POST", "/sql") => json!({"q": "select 1"}),
         ("POST", "/sql-writes") => json!({"from_branch": "main", "to_branch": "main", "q": "INSERT INTO t VALUES (3)"}),
         other => panic!("{other:?} needs a body"),

@@ -1,5 +1,6 @@
 use crate::harness::ApiHarness;
-use serde_json::json;
+use branchyard_domain_testing::fakes::SAME_DIGITS;
+use serde_json::{Value, json};
 
 #[actix_web::test]
 async fn a_branch_with_slashes() {
@@ -49,6 +50,61 @@ async fn a_revision_is_a_branch_or_a_commit() {
     world.post(Some(&ada), path, body(json!({"commit": "0".repeat(40)}))).await.refused(404, "NOT_FOUND");
     let upper = head.as_str().unwrap().to_uppercase();
     world.post(Some(&ada), path, body(json!({"commit": upper, "branch": null}))).await.expect(201);
+}
+
+#[actix_web::test]
+async fn the_first_digits_of_a_commit_name_it() {
+    let world = ApiHarness::new();
+    let ada = world.user("ada");
+    world.database(&ada, "ada", "rivers", "public").await;
+    let head = world.get(None, "/databases/ada/rivers/branches/main").await.data()["head_commit_sha"].clone();
+    let head = head.as_str().unwrap();
+    let commits = |name: &str| format!("/databases/ada/rivers/commits?ref={name}");
+    for digits in [&head[..7], &head[..39], &head[..8].to_uppercase()] {
+        assert_eq!(world.get(None, &commits(digits)).await.expect(200).data()[0]["sha"], head, "{digits}");
+    }
+    for unknown in [&head[..6], "0000000"] {
+        world.get(None, &commits(unknown)).await.refused(404, "NOT_FOUND");
+    }
+    let branch = json!({"name": "x", "from": {"commit": &head[..7]}});
+    let made = world.post(Some(&ada), "/databases/ada/rivers/branches", branch).await.expect(201).data();
+    assert_eq!(made["head_commit_sha"], head);
+    let release = json!({"tag": "v1", "title": "One", "commit_sha": &head[..8], "create_tag_if_not_exists": true});
+    let made = world.post(Some(&ada), "/databases/ada/rivers/releases", release.clone()).await.expect(201).data();
+    assert_eq!(made["commit_sha"], head);
+    let mut short = release;
+    short["commit_sha"] = json!(&head[..6]);
+    world.post(Some(&ada), "/databases/ada/rivers/releases", short).await.refused_at(400, "/commit_sha");
+}
+
+#[actix_web::test]
+async fn digits_that_several_commits_begin_with_are_refused_with_these() {
+    let world = ApiHarness::new();
+    let ada = world.user("ada");
+    world.database(&ada, "ada", "rivers", "public").await;
+    let mut commits = Vec::new();
+    for table in ["a", "b"] {
+        let message = format!("{table} {SAME_DIGITS}");
+        let q = format!("CREATE TABLE {table} (id INTEGER PRIMARY KEY)");
+        let write = json!({"from_branch": "main", "to_branch": "main", "q": q, "commit_message": message});
+        world.post(Some(&ada), "/databases/ada/rivers/sql-writes", write).await.expect(202);
+        world.work();
+        let branch = world.get(None, "/databases/ada/rivers/branches/main").await.data();
+        commits.push(branch["head_commit_sha"].as_str().unwrap().to_owned());
+    }
+    commits.sort();
+    let digits = commits[0][..8].to_owned();
+    assert!(commits[1].starts_with(&digits));
+    let release = json!({"tag": "v1", "title": "One", "commit_sha": digits, "create_tag_if_not_exists": true});
+    for answer in [
+        world.get(None, &format!("/databases/ada/rivers/commits?ref={digits}")).await,
+        world.post(Some(&ada), "/databases/ada/rivers/releases", release).await,
+    ] {
+        answer.refused(422, "UNPROCESSABLE");
+        let problem: Value = serde_json::from_str(&answer.text).unwrap();
+        let named: Vec<_> = problem["errors"].as_array().unwrap().iter().map(|entry| entry["detail"].clone()).collect();
+        assert_eq!(named, commits);
+    }
 }
 
 #[actix_web::test]

@@ -43,8 +43,9 @@ use branchyard_domain::ports::{
     MergeOutcome, PushedHistory, ReadQuery, ReadReport, RowPage, RowSink, RowSource, RowTest, ScriptJob, Selected,
     Selection, SqlFailure, TableScan, ValueRef, WriteJob, Written,
 };
-use branchyard_domain::values::{ChunkHash, CommitHash, DatabaseId};
+use branchyard_domain::values::{ChunkHash, CommitHash, CommitPrefix, DatabaseId};
 use commits::CommitGraph;
+pub use commits::SAME_DIGITS;
 use table::Snapshot;
 
 type Result<T> = std::result::Result<T, EngineError>;
@@ -345,6 +346,21 @@ impl Engine for MemoryEngine {
                 (number == 0 || bytes <= at_most).then(|| commit.map(chunk))
             });
             Ok(chunks.collect())
+        })
+    }
+
+    fn reached_with_prefix(
+        &self,
+        database: DatabaseId,
+        heads: &[CommitHash],
+        prefix: &CommitPrefix,
+        at_most: usize,
+        timeout: Duration,
+    ) -> Result<Option<Vec<CommitHash>>> {
+        self.look(database, |history| {
+            let reached = heads.iter().filter_map(|head| history.log(head).ok()).flatten();
+            let found: BTreeSet<_> = reached.map(|commit| &commit.hash).filter(|hash| prefix.begins(hash)).collect();
+            Ok((!timeout.is_zero()).then(|| found.into_iter().take(at_most).cloned().collect()))
         })
     }
 

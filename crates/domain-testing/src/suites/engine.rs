@@ -17,7 +17,7 @@ use branchyard_domain::ports::Engine;
 
 pub use collections::{collections, collections_beside_writes, collections_given_up, readers_beside_a_collection};
 pub use files::{at_once, chunks, fetch_and_copy, files};
-pub use history::{diff, diff_pages, log_and_ancestry, objects, schemas};
+pub use history::{commits_with_prefix, diff, diff_pages, log_and_ancestry, objects, schemas};
 pub use imports::{imports, refused_imports, refused_scripts, scripts};
 pub use merges::{conflicts, merges, resolved_conflicts};
 pub use put_off_copies::{put_off_copies, put_off_copies_used_at_once};
@@ -37,6 +37,7 @@ pub const ALL: &[(&str, EngineCheck)] = &[
     ("selections", selections),
     ("selections_by_place", selections_by_place),
     ("log_and_ancestry", log_and_ancestry),
+    ("commits_with_prefix", commits_with_prefix),
     ("diff", diff),
     ("diff_pages", diff_pages),
     ("schemas", schemas),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{DatabaseLocator, FileType, Tagger};
+use super::{DatabaseLocator, EditRequest, FileType, Tagger};
 use crate::values::{
     AccountId, ChunkHash, CommitHash, DatabaseId, OperationId, OwnerName, PullNumber, RefName, Timestamp, TraceContext,
     UploadId,
@@ -102,6 +102,8 @@ pub enum Work {
     },
     /// Import a file.
     Import(ImportRequest),
+    /// Edit rows of a table.
+    Edit(EditRequest),
     /// Remove the commits that nothing refers to.
     Purge,
     /// Move a branch or a tag to a commit that a client pushed.
@@ -177,6 +179,8 @@ pub enum OperationKind {
     Fork,
     /// See [`Work::Import`].
     Import,
+    /// See [`Work::Edit`].
+    Edit,
     /// See [`Work::Purge`].
     Purge,
     /// See [`Work::Push`].
@@ -195,6 +199,7 @@ impl Work {
             Self::Merge { .. } => OperationKind::Merge,
             Self::Fork { .. } => OperationKind::Fork,
             Self::Import(_) => OperationKind::Import,
+            Self::Edit(_) => OperationKind::Edit,
             Self::Purge => OperationKind::Purge,
             Self::Push(_) => OperationKind::Push,
             Self::MirrorSync => OperationKind::MirrorSync,
@@ -344,6 +349,10 @@ impl Operation {
             Work::SqlWrite { statements, message, .. } => (*statements, *message) = Default::default(),
             Work::Merge { message, .. } => message.clear(),
             Work::Import(import) => import.message.clear(),
+            Work::Edit(edit) => {
+                edit.rows.clear();
+                edit.message.clear();
+            }
             Work::Push(PushRequest { target: PushTarget::Tag { message, .. }, .. }) => *message = None,
             Work::Push(_) | Work::Fork { .. } | Work::Purge | Work::MirrorSync | Work::Restore { .. } => {}
         }

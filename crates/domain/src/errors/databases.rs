@@ -2,7 +2,7 @@
 
 use super::operations::QuotaError;
 use super::{MirrorError, PortError};
-use crate::values::OperationId;
+use crate::values::{CommitHash, OperationId};
 
 /// Errors of access to a database.
 #[derive(Debug, thiserror::Error)]
@@ -79,6 +79,16 @@ pub enum RefError {
         /// The database, as `owner/name`.
         database: String,
     },
+    /// The hashes of several commits begin with the digits.
+    #[error("several commits of {database} begin with '{prefix}'; add digits")]
+    AmbiguousCommit {
+        /// The digits.
+        prefix: String,
+        /// The database, as `owner/name`.
+        database: String,
+        /// The commits, at most [`RefError::MOST_CANDIDATES`] of them.
+        commits: Vec<CommitHash>,
+    },
     /// The branch does not exist.
     #[error("no branch '{0}'")]
     NoSuchBranch(String),
@@ -114,6 +124,11 @@ pub enum RefError {
     Port(#[from] PortError),
 }
 
+impl RefError {
+    /// Number of commits that [`RefError::AmbiguousCommit`] holds at most.
+    pub const MOST_CANDIDATES: usize = 10;
+}
+
 /// Errors of releases.
 #[derive(Debug, thiserror::Error)]
 pub enum ReleaseError {
@@ -123,6 +138,9 @@ pub enum ReleaseError {
     /// The commit does not exist.
     #[error("no commit '{0}'")]
     NoSuchCommit(String),
+    /// The commit cannot be determined.
+    #[error(transparent)]
+    Commit(RefError),
     /// The tag does not exist.
     #[error("no tag '{0}'; create it first, or together with the release")]
     NoSuchTag(String),

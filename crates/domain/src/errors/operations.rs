@@ -1,7 +1,7 @@
 //! Errors of operations, uploads and imports.
 
 use super::PortError;
-use super::databases::AccessError;
+use super::databases::{AccessError, RefError};
 use crate::values::Timestamp;
 
 /// A quota of an owner that is used up.
@@ -56,12 +56,67 @@ pub enum OperationError {
     /// The branch cannot be restored to that time.
     #[error(transparent)]
     History(#[from] HistoryError),
+    /// The rows cannot be edited.
+    #[error(transparent)]
+    Edit(#[from] EditError),
     /// Access to the database failed.
     #[error(transparent)]
     Access(#[from] AccessError),
     /// A port failed.
     #[error(transparent)]
     Port(#[from] PortError),
+}
+
+/// Why rows cannot be edited.
+#[derive(Debug, thiserror::Error)]
+pub enum EditError {
+    /// The commit whose rows were edited cannot be determined.
+    #[error(transparent)]
+    Base(RefError),
+    /// There is no such table at the base. Views cannot be edited.
+    #[error("table not found: {0}")]
+    NoSuchTable(String),
+    /// Edits do not fit the table.
+    #[error("edits do not fit the table")]
+    Rows(Vec<EditFault>),
+    /// A port failed.
+    #[error(transparent)]
+    Port(#[from] PortError),
+}
+
+/// Why one edit does not fit the table. `row` is its position, from 0.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum EditFault {
+    /// The table has no such column, or it is not one of the primary key.
+    #[error("{}", if *in_key { "is not a column of the primary key" } else { "is not a column of the table" })]
+    NoSuchColumn {
+        /// Position of the edit.
+        row: usize,
+        /// Name of the column.
+        column: String,
+        /// Whether the key names it.
+        in_key: bool,
+    },
+    /// The key lacks columns.
+    #[error("lacks {}", lacking.join(", "))]
+    IncompleteKey {
+        /// Position of the edit.
+        row: usize,
+        /// The columns.
+        lacking: Vec<String>,
+    },
+    /// The table has no primary key, so that rows can only be inserted.
+    #[error("the table has no primary key: rows can only be inserted")]
+    NoKey {
+        /// Position of the edit.
+        row: usize,
+    },
+    /// An update sets nothing.
+    #[error("must name at least one column")]
+    NothingSet {
+        /// Position of the edit.
+        row: usize,
+    },
 }
 
 /// Why a branch cannot be restored to a time.

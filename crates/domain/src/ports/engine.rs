@@ -32,7 +32,7 @@ use std::time::{Duration, Instant};
 
 use super::formats::RowSource;
 use crate::entities::{Commit, Conflict, LogEntry, LogPosition, SchemaObject, Signature, TableChange, TableSchema};
-use crate::values::{ChunkHash, CommitHash, DatabaseId};
+use crate::values::{ChunkHash, CommitHash, CommitPrefix, DatabaseId};
 
 /// The rule that decides which commits a database shows. Its file may hold more commits: those of deleted branches,
 /// of fetches for pull requests, and those that a fork copied. These are treated as absent.
@@ -235,6 +235,21 @@ pub trait Engine: Send + Sync {
     fn descends(&self, database: DatabaseId, heads: &[CommitHash], commit: &CommitHash) -> Result<bool, EngineError> {
         Ok(self.reached(database, heads, std::slice::from_ref(commit))? == [true])
     }
+
+    /// Returns the commits that begin with these digits among `heads` and their ancestors, at most `at_most` of them in no particular
+    /// order. Heads that are not in the file are ignored. Returns `None` if not all could be looked at within `timeout`; a later call
+    /// gets further.
+    ///
+    /// # Errors
+    /// [`EngineError`].
+    fn reached_with_prefix(
+        &self,
+        database: DatabaseId,
+        heads: &[CommitHash],
+        prefix: &CommitPrefix,
+        at_most: usize,
+        timeout: Duration,
+    ) -> Result<Option<Vec<CommitHash>>, EngineError>;
 
     /// Returns for each of `heads` how many commits it reaches that `base` does not, and the other way round, each counted up to
     /// `at_most` + 1. Returns `None` for those that are not counted within `timeout`. Commits that are not in the file reach nothing.

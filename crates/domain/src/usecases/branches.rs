@@ -9,7 +9,7 @@ use super::ref_log::{FormerCommit, ref_change, restorable_since};
 use super::{IdempotencyRecord, Inner, idempotency, revisions};
 use crate::access::visibility::live;
 use crate::access::{DatabaseAccess, Level, Write};
-use crate::entities::{Branch, Database, EventKind, Operation, PushTarget, RefKind, RefLogEntry, Work};
+use crate::entities::{Branch, Database, EventKind, Operation, Pull, PushTarget, RefKind, RefLogEntry, Work};
 use crate::errors::{AccessError, RefError};
 use crate::ports::{Durability, MetadataError, Transaction, WriteKeys};
 use crate::values::{CommitHash, DatabaseId, RefLogId, RefName, Revision, Timestamp};
@@ -46,6 +46,9 @@ pub struct Divergence {
     /// Number of commits that only the default branch has.
     pub behind: usize,
 }
+
+/// Number of deleted branches read at a time.
+const DELETED: usize = 100;
 
 /// Time that counting commits may take for a page.
 const COUNTING: Duration = Duration::from_millis(100);
@@ -170,6 +173,37 @@ impl<'a> Branches<'a> {
         Ok(branch)
     }
 
+    /// Creates the deleted source branch of a pull request again, at the head that the pull request shows. `access` is for the source
+    /// database.
+    ///
+    /// # Errors
+    /// [`RefError::BranchExists`] if its name is in use again; [`RefError::NotKept`] if the pull request shows no head of this database, or
+    /// if the database does not keep the commit.
+    pub fn restore_source_of(&self, access: &DatabaseAccess<Write>, pull: &Pull) -> Result<Branch, RefError> {
+        let heads = pull.shown().map_err(|_| RefError::NotKept)?;
+        if access.database().id != pull.from_database_id {
+            return Err(RefError::NotKept);
+        }
+        let (name, head) = (pull.from_branch.clone(), heads.from.clone());
+        let wanted = NewBranch { name: name.clone(), from: Revision::Commit(head.clone().into()) };
+        match self.create(access, wanted, None) {
+            // In the database of the pull request, the commit is kept by the pull request. Another one keeps it for a while.
+            Err(RefError::NoSuchRef { .. }) => {}
+            other => return other,
+        }
+        let mut before = None;
+        loop {
+            let page = self.restorable(access, before, DELETED)?;
+            if let Some(found) = page.iter().find(|deleted| deleted.name == name && deleted.head == head) {
+                return self.restore(access, found.id);
+            }
+            match page.last() {
+                Some(last) => before = Some(last.id),
+                None => return Err(RefError::NotKept),
+            }
+        }
+    }
+
     /// Returns a branch.
     ///
     /// # Errors
@@ -273,6 +307,7 @@ impl<'a> Branches<'a> {
 pub(super) fn writes_to(operation: &Operation, branch: &RefName, tx: &mut dyn Transaction) -> bool {
     match &operation.work {
         Work::SqlWrite { to_branch, .. } => to_branch == branch,
+        Work::Edit(edit) => edit.to_branch == *branch,
         Work::Merge { pull, .. } => {
             tx.pulls().get(operation.database_id, *pull).ok().flatten().is_some_and(|pull| pull.to_branch == *branch)
         }

@@ -96,6 +96,10 @@ impl<'a> Operations<'a> {
         Self(inner)
     }
 
+    pub(super) fn inner(&self) -> &'a Inner {
+        self.0
+    }
+
     /// Queues an SQL write.
     ///
     /// # Errors
@@ -226,7 +230,7 @@ impl<'a> Operations<'a> {
         Ok(ref_log::history_start(self.0, tx.as_mut(), access.database())?)
     }
 
-    fn accept(
+    pub(super) fn accept(
         &self,
         mut tx: Box<dyn Transaction + '_>,
         database: &Database,

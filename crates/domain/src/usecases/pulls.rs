@@ -9,7 +9,7 @@ mod open;
 pub mod rules;
 mod withdraw;
 
-pub use content::PullEdges;
+pub use content::{GoneBranch, PullEdges, ShownPull};
 pub(super) use content::{edges, heads};
 pub use edit::{EditPull, WantedState};
 pub use fetches::Refreshed;

@@ -7,7 +7,7 @@ use crate::access::{DatabaseAccess, Level, Write};
 use crate::entities::{ActivityKind, Database, Release, Tag};
 use crate::errors::{RefError, ReleaseError};
 use crate::ports::{Durability, MetadataError, Transaction, WriteKeys};
-use crate::values::{CommitHash, DatabaseId, LongText, RefName, ReleaseId, Revision, Timestamp, Title};
+use crate::values::{CommitPrefix, DatabaseId, LongText, RefName, ReleaseId, Revision, Timestamp, Title};
 
 /// The properties of a new release.
 #[derive(Debug, Clone)]
@@ -16,8 +16,8 @@ pub struct NewRelease {
     pub tag: RefName,
     /// Title of the release.
     pub title: Title,
-    /// The commit that the tag names, or will name if it is created.
-    pub commit: CommitHash,
+    /// First digits of the commit that the tag names, or will name if it is created.
+    pub commit: CommitPrefix,
     /// Release notes.
     pub description: Option<LongText>,
     /// Whether to create the tag if it does not exist.
@@ -44,7 +44,7 @@ impl<'a> Releases<'a> {
     /// Publishes a release, and creates its tag if requested.
     ///
     /// # Errors
-    /// [`ReleaseError::NoSuchCommit`]; [`ReleaseError::NoSuchTag`] if the tag does not exist and is not to be created;
+    /// [`ReleaseError::NoSuchCommit`]; [`ReleaseError::Commit`] if several commits begin with the digits; [`ReleaseError::NoSuchTag`] if the tag does not exist and is not to be created;
     /// [`ReleaseError::Exists`] if the tag has a release; [`ReleaseError::TagElsewhere`] if the tag names another commit.
     pub fn create(
         &self,
@@ -67,6 +67,7 @@ impl<'a> Releases<'a> {
         let commit = match revisions::revision(self.0, database, &Revision::Commit(wanted.commit.clone())) {
             Ok(commit) => commit,
             Err(RefError::Port(fault)) => return Err(fault.into()),
+            Err(ambiguous @ RefError::AmbiguousCommit { .. }) => return Err(ReleaseError::Commit(ambiguous)),
             Err(_) => return Err(ReleaseError::NoSuchCommit(wanted.commit.to_string())),
         };
         let now = self.0.now();

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::Inner;
 use super::lookup_cache::{LONGEST_NAME, LookupCache};
@@ -10,13 +11,15 @@ use crate::call_context;
 use crate::entities::Database;
 use crate::errors::{PortError, RefError};
 use crate::ports::{EngineError, Metadata, MetadataError, Reachability, Transaction};
-use crate::values::{CommitHash, DatabaseId, RefName, Revision};
+use crate::values::{CommitHash, CommitPrefix, DatabaseId, RefName, Revision};
 
 /// Number of named commits read at a time in the search for one that reaches a commit.
 const NAMED_PAGE: usize = 1_000;
+/// How long commits may be looked through for those that begin with some digits. What was looked up until then is remembered.
+const PREFIX_SEARCH: Duration = Duration::from_millis(500);
 
 /// Resolves a ref; `None` means the default branch. The order is defined in v2 §1.4: 40 hexadecimal digits are always a
-/// commit; then come branches, tags, full names, and expressions such as `main~2`.
+/// commit; then come branches, tags, full names, the first digits of commits, and expressions such as `main~2`.
 pub(super) fn resolve(inner: &Inner, database: &Database, text: Option<&str>) -> Result<CommitHash, RefError> {
     let look = || match foreseen_head(database.id, text) {
         Some(head) => Ok(Some(head)),
@@ -51,19 +54,49 @@ fn foreseen_head(database: DatabaseId, text: Option<&str>) -> Option<CommitHash>
     })
 }
 
-fn look_up(inner: &Inner, database: &Database, text: Option<&str>) -> Result<Option<CommitHash>, PortError> {
+fn look_up(inner: &Inner, database: &Database, text: Option<&str>) -> Result<Option<CommitHash>, RefError> {
     let mut tx = inner.ports.metadata.look()?;
     let Some(name) = text else {
-        return branch_head(tx.as_mut(), database, database.default_branch.as_str());
+        return Ok(branch_head(tx.as_mut(), database, database.default_branch.as_str())?);
     };
     let (base, steps) = split_expression(name);
     if let Ok(hash) = CommitHash::parse(base) {
         drop(tx);
-        return if held(inner, database.id, &hash)? { walk(inner, database, hash, steps) } else { Ok(None) };
+        return Ok(if held(inner, database.id, &hash)? { walk(inner, database, hash, steps)? } else { None });
     }
-    let Some(start) = resolve_name(tx.as_mut(), database, base)? else { return Ok(None) };
+    let named = resolve_name(tx.as_mut(), database, base)?;
     drop(tx);
-    walk(inner, database, start, steps)
+    let start = match (named, CommitPrefix::parse(base)) {
+        (Some(commit), _) => commit,
+        (None, Ok(prefix)) => match begins_with(inner, database, &prefix)? {
+            Some(commit) => commit,
+            None => return Ok(None),
+        },
+        (None, Err(_)) => return Ok(None),
+    };
+    Ok(walk(inner, database, start, steps)?)
+}
+
+/// Returns the only commit of the database's own history that begins with these digits.
+fn begins_with(inner: &Inner, database: &Database, prefix: &CommitPrefix) -> Result<Option<CommitHash>, RefError> {
+    let mut heads = Vec::new();
+    inner.reachable.visit_named(database.id, PortError::Metadata, |page| {
+        heads.extend_from_slice(page);
+        Ok(true)
+    })?;
+    let most = RefError::MOST_CANDIDATES;
+    let found = inner.ports.engine.reached_with_prefix(database.id, &heads, prefix, most, PREFIX_SEARCH);
+    let mut commits = match found {
+        // Deleting a database removes its file, possibly during this lookup.
+        Err(_) if find_live(inner.ports.metadata.read()?.as_mut(), database.id)?.is_none() => return Ok(None),
+        other => other.map_err(PortError::from)?.ok_or(PortError::Engine(EngineError::Busy))?,
+    };
+    if commits.len() > 1 {
+        commits.sort();
+        let (prefix, database) = (prefix.to_string(), database.locator.to_string());
+        return Err(RefError::AmbiguousCommit { prefix, database, commits });
+    }
+    Ok(commits.pop())
 }
 
 /// Resolves the revision that a branch, tag or release starts at.
@@ -73,10 +106,14 @@ pub(super) fn revision(inner: &Inner, database: &Database, from: &Revision) -> R
             let mut tx = inner.ports.metadata.read()?;
             branch_head(tx.as_mut(), database, name)?.ok_or_else(|| RefError::NoSuchBranch(name.clone()))
         }
-        Revision::Commit(hash) => match held(inner, database.id, hash)? {
-            true => Ok(hash.clone()),
-            false => Err(RefError::NoSuchRef { name: hash.to_string(), database: database.locator.to_string() }),
-        },
+        Revision::Commit(prefix) => {
+            let found = match prefix.whole() {
+                Some(hash) => held(inner, database.id, &hash)?.then_some(hash),
+                None => begins_with(inner, database, prefix)?,
+            };
+            let absent = || RefError::NoSuchRef { name: prefix.to_string(), database: database.locator.to_string() };
+            found.ok_or_else(absent)
+        }
     }
 }
 

@@ -4,6 +4,7 @@
 //! status and events. A crash before that transaction leaves at most a commit without a ref, and the operation runs again
 //! from the present head of the ref. After a crash that follows the transaction, the operation is settled.
 
+mod edit;
 mod fork;
 mod import;
 mod merge;
@@ -197,6 +198,7 @@ impl LeasedRun<'_> {
             Work::Merge { pull, ends: _, message, resolve } => merge::run(self, *pull, message, resolve),
             Work::Fork { owner_id, owner, fork_id } => fork::run(self, *owner_id, owner, *fork_id),
             Work::Import(request) => import::run(self, request),
+            Work::Edit(request) => edit::run(self, request),
             Work::Purge => purge::run(self),
             Work::Push(request) => push::run(self, request),
             Work::MirrorSync => mirror_sync::run(self),

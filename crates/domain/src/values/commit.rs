@@ -48,6 +48,54 @@ impl CommitHash {
     }
 }
 
+/// The first digits of a commit hash, at least seven, or all of them.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CommitPrefix(String);
+
+impl CommitPrefix {
+    /// The least number of digits.
+    pub const MIN_DIGITS: usize = 7;
+
+    /// Parses 7 to 40 hex digits and converts them to lower case.
+    ///
+    /// # Errors
+    /// [`Invalid`] for any other text.
+    pub fn parse(text: &str) -> Result<Self, Invalid> {
+        if (Self::MIN_DIGITS..=40).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_hexdigit()) {
+            Ok(Self(text.to_ascii_lowercase()))
+        } else {
+            Err(Invalid::new("a commit is named by 7 to 40 hex digits"))
+        }
+    }
+
+    /// Returns the hash if all of its digits are given.
+    pub fn whole(&self) -> Option<CommitHash> {
+        CommitHash::parse(&self.0).ok()
+    }
+
+    /// Returns `true` if the hash begins with these digits.
+    pub fn begins(&self, hash: &CommitHash) -> bool {
+        hash.as_str().starts_with(&self.0)
+    }
+
+    /// Returns the lower-case hex digits.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<CommitHash> for CommitPrefix {
+    fn from(hash: CommitHash) -> Self {
+        Self(hash.0)
+    }
+}
+
+impl fmt::Display for CommitPrefix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
 impl fmt::Display for CommitHash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)

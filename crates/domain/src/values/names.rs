@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{CommitHash, Invalid};
+use super::{CommitHash, CommitPrefix, Invalid};
 
 /// Owner names that would shadow routes or pages.
 const RESERVED_OWNERS: &[&str] = &[
@@ -185,6 +185,6 @@ impl TableName {
 pub enum Revision {
     /// The head of the branch with this name. The text need not be a valid branch name; no such branch exists then.
     Branch(String),
-    /// A commit.
-    Commit(CommitHash),
+    /// The commit whose hash begins with these digits.
+    Commit(CommitPrefix),
 }

@@ -294,7 +294,7 @@ fn a_deleted_branch_can_be_restored_until_its_time_ends() {
     assert_eq!(harness.collect(), [harness.db]);
     assert!(harness.has(&planted));
     let access = harness.access::<Write>(&harness.ada);
-    let wanted = NewBranch { name: name("x"), from: Revision::Commit(planted.clone()) };
+    let wanted = NewBranch { name: name("x"), from: Revision::Commit(planted.clone().into()) };
     assert!(harness.hub.branches().create(&access, wanted, None).is_err(), "nothing is read through a deleted branch");
     let kept = harness.restorable();
     assert_eq!((kept[0].name.as_str(), &kept[0].head), ("planted", &planted));
@@ -345,7 +345,7 @@ fn withdrawn_content_is_not_kept_by_a_deleted_branch_but_others_are() {
     let harness = keeping(100);
     let (number, commit) = harness.offered();
     let access = harness.access::<Write>(&harness.ada);
-    let wanted = NewBranch { name: name("copy"), from: Revision::Commit(commit.clone()) };
+    let wanted = NewBranch { name: name("copy"), from: Revision::Commit(commit.clone().into()) };
     harness.hub.branches().create(&access, wanted, None).unwrap();
     let own = harness.wrote("own", "INSERT INTO t VALUES (9,'nine')");
     harness.drop_branch("copy");

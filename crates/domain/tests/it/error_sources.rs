@@ -125,7 +125,8 @@ const CAUSES: &[Cause] = &[
             let tag = NewTag { name: name("v1"), from: at("main"), message: None };
             let commit = w.hub.tags().create(&access, tag, None).unwrap().commit;
             let title = Title::parse("First").unwrap();
-            let release = NewRelease { tag: name("v1"), title, commit, description: None, create_tag: false };
+            let release =
+                NewRelease { tag: name("v1"), title, commit: commit.into(), description: None, create_tag: false };
             w.hub.releases().create(&access, release, None).unwrap();
             let edit = EditRelease { title: Some(Title::parse("One").unwrap()), description: None };
             w.hub.releases().edit(&access, "v1", edit, None).unwrap();
@@ -312,6 +313,6 @@ fn tell(world: &DomainHarness, event: &Event, main: &branchyard_domain::values::
 fn a_branch_made_at_a_commit_is_a_branch_event() {
     let world = world();
     let head = world.head("main").unwrap();
-    world.branch("old", Revision::Commit(head)).unwrap();
+    world.branch("old", Revision::Commit(head.into())).unwrap();
     assert_eq!(world.events().last().unwrap(), "+old");
 }

@@ -85,11 +85,15 @@ impl DomainHarness {
 
     /// Queues a write to `to`, which starts at `from` if it does not exist.
     pub(crate) fn queue(&self, from: &str, to: &str, statements: &str) -> Operation {
+        self.queue_with(from, to, statements, None)
+    }
+
+    fn queue_with(&self, from: &str, to: &str, statements: &str, message: Option<&str>) -> Operation {
         let wanted = SqlWrite {
             from_branch: from.to_owned(),
             to_branch: name(to),
             statements: statements.to_owned(),
-            message: None,
+            message: message.map(str::to_owned),
         };
         self.hub.operations().sql_write(&self.access::<Write>(&self.ada), wanted, None).unwrap()
     }
@@ -135,6 +139,13 @@ impl DomainHarness {
     /// Runs statements on a branch and asserts that they succeed.
     pub(crate) fn wrote(&self, branch: &str, statements: &str) -> CommitHash {
         let operation = self.queue(if self.head(branch).is_some() { branch } else { "main" }, branch, statements);
+        self.work();
+        self.outcome(operation.id).commit.unwrap()
+    }
+
+    /// Writes to a branch with a message, and returns the commit.
+    pub(crate) fn wrote_with(&self, branch: &str, statements: &str, message: &str) -> CommitHash {
+        let operation = self.queue_with(branch, branch, statements, Some(message));
         self.work();
         self.outcome(operation.id).commit.unwrap()
     }

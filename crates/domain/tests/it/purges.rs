@@ -66,7 +66,7 @@ fn a_ref_that_appears_meanwhile_is_kept() {
     let at = head.clone();
     harness.fakes.engine.meanwhile(move || {
         // The name changes between the two times that the collection asks what to keep.
-        let wanted = NewBranch { name: name("renamed"), from: Revision::Commit(at) };
+        let wanted = NewBranch { name: name("renamed"), from: Revision::Commit(at.into()) };
         hub.branches().create(&access, wanted, None).unwrap();
         hub.branches().delete(&access, "other", None).unwrap();
     });
@@ -86,7 +86,7 @@ fn a_hash_from_before_a_collection_is_looked_up_again() {
         let wanted = NewBranch { name: crate::harness::name(name), from };
         harness.hub.branches().create(&before, wanted, None)
     };
-    assert!(create("again", Revision::Commit(planted)).is_err());
+    assert!(create("again", Revision::Commit(planted.into())).is_err());
     let main = create("new", Revision::Branch("main".to_owned())).unwrap();
     assert_eq!(Some(main.head), harness.head("main"));
 }

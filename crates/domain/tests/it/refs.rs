@@ -3,7 +3,8 @@
 use branchyard_domain::access::{Participate, Read, Write};
 use branchyard_domain::errors::{ReadError, RefError, ReleaseError};
 use branchyard_domain::usecases::{NewBranch, NewRelease, NewTag};
-use branchyard_domain::values::{CommitHash, Revision, Title};
+use branchyard_domain::values::{CommitHash, CommitPrefix, Revision, Title};
+use branchyard_domain_testing::fakes::SAME_DIGITS;
 
 use crate::harness::{DB, DomainHarness, create, name, world};
 
@@ -32,7 +33,7 @@ impl DomainHarness {
 
     fn release(&self, tag: &str, commit: CommitHash, create_tag: bool) -> Result<(), ReleaseError> {
         let title = Title::parse("First").unwrap();
-        let wanted = NewRelease { tag: name(tag), title, commit, description: None, create_tag };
+        let wanted = NewRelease { tag: name(tag), title, commit: commit.into(), description: None, create_tag };
         self.hub.releases().create(&self.access::<Write>(&self.ada), wanted, None).map(drop)
     }
 }
@@ -45,13 +46,13 @@ pub(crate) fn at(branch: &str) -> Revision {
 fn branches_start_at_branches_and_commits() {
     let world = world();
     world.branch("from-branch", at("main")).unwrap();
-    world.branch("from-commit", Revision::Commit(world.head("main").unwrap())).unwrap();
+    world.branch("from-commit", Revision::Commit(world.head("main").unwrap().into())).unwrap();
     assert_eq!(world.head("from-commit"), world.head("main"));
     assert!(matches!(world.branch("from-branch", at("main")), Err(RefError::BranchExists(_))));
     assert!(matches!(world.branch("x", at("gone")), Err(RefError::NoSuchBranch(_))));
     assert!(matches!(world.branch("x", at("not..a name")), Err(RefError::NoSuchBranch(_))));
     let unknown = CommitHash::parse(&"0".repeat(40)).unwrap();
-    assert!(matches!(world.branch("x", Revision::Commit(unknown)), Err(RefError::NoSuchRef { .. })));
+    assert!(matches!(world.branch("x", Revision::Commit(unknown.into())), Err(RefError::NoSuchRef { .. })));
     assert_eq!(world.events(), ["push main", "+from-branch", "+from-commit"]);
 }
 
@@ -106,7 +107,7 @@ fn revisions_are_read_as_git_reads_them() {
     let world = world();
     let first = world.head("main").unwrap();
     let second = world.wrote("main", "INSERT INTO t VALUES (2,'two')");
-    world.tag("v1", Revision::Commit(first.clone())).unwrap();
+    world.tag("v1", Revision::Commit(first.clone().into())).unwrap();
     world.branch("v1", at("main")).unwrap();
     let some = |text: &str| world.resolve(text).unwrap_or_else(|| panic!("{text} names nothing"));
     for text in ["main", "HEAD", "refs/heads/main", "main~0", "main^0", "v1", second.as_str()] {
@@ -123,6 +124,62 @@ fn revisions_are_read_as_git_reads_them() {
     {
         assert_eq!(world.resolve(text), None, "{text}");
     }
+}
+
+#[test]
+fn the_first_digits_of_a_commit_name_it_after_branches_and_tags() {
+    let world = world();
+    let first = world.head("main").unwrap();
+    let second = world.wrote("main", "INSERT INTO t VALUES (2,'two')");
+    let digits = |commit: &CommitHash, count: usize| commit.as_str()[..count].to_owned();
+    for count in 7..=39 {
+        assert_eq!(world.resolve(&digits(&first, count)), Some(first.clone()), "{count}");
+        assert_eq!(world.resolve(&digits(&second, count).to_uppercase()), Some(second.clone()), "{count}");
+    }
+    assert_eq!(world.resolve(&format!("{}~", digits(&second, 7))), Some(first.clone()));
+    for text in [digits(&first, 6), "0000000".to_owned(), format!("{}g", digits(&first, 7)), format!("{first}0")] {
+        assert_eq!(world.resolve(&text), None, "{text}");
+    }
+    world.branch("of-digits", Revision::Commit(CommitPrefix::parse(&digits(&first, 7)).unwrap())).unwrap();
+    assert_eq!(world.head("of-digits"), Some(first.clone()));
+    world.tag("of-digits", Revision::Commit(CommitPrefix::parse(&digits(&first, 39)).unwrap())).unwrap();
+    let unknown = Revision::Commit(CommitPrefix::parse("0000000").unwrap());
+    assert!(matches!(world.branch("x", unknown), Err(RefError::NoSuchRef { .. })));
+    // A tag of the same name comes first.
+    world.tag(&digits(&first, 8), at("main")).unwrap();
+    assert_eq!(world.resolve(&digits(&first, 8)), Some(second.clone()));
+    assert_eq!(world.resolve(&digits(&first, 9)), Some(first));
+    // What no ref reaches any more has no digits either.
+    world.branch("work", at("main")).unwrap();
+    let lost = world.wrote("work", "DELETE FROM t WHERE id = 1");
+    assert_eq!(world.resolve(&digits(&lost, 7)), Some(lost.clone()));
+    world.delete_branch("work").unwrap();
+    assert_eq!(world.resolve(&digits(&lost, 7)), None);
+}
+
+#[test]
+fn digits_that_several_commits_begin_with_name_none() {
+    let world = world();
+    let mut commits = ["two", "three"].map(|text| {
+        world.wrote_with(
+            "main",
+            &format!("INSERT INTO t VALUES ({}, '{text}')", text.len()),
+            &format!("{text} {SAME_DIGITS}"),
+        )
+    });
+    commits.sort();
+    let digits = &commits[0].as_str()[..8];
+    assert!(commits[1].as_str().starts_with(digits));
+    let access = world.access::<Read>(&world.ada);
+    let Err(ReadError::Ref(RefError::AmbiguousCommit { prefix, commits: found, .. })) =
+        world.hub.sql().resolve(&access, Some(digits))
+    else {
+        panic!("{digits} names one commit")
+    };
+    assert_eq!((prefix.as_str(), &found[..]), (digits, &commits[..]));
+    assert_eq!(world.resolve(&commits[1].as_str()[..20]), Some(commits[1].clone()));
+    let start = Revision::Commit(CommitPrefix::parse(digits).unwrap());
+    assert!(matches!(world.branch("x", start), Err(RefError::AmbiguousCommit { .. })));
 }
 
 #[test]

@@ -72,7 +72,7 @@ impl DomainHarness {
             assert!(found.is_err(), "{text}");
         }
         let write = self.access::<Write>(&self.ada);
-        let from = || Revision::Commit(commit.clone());
+        let from = || Revision::Commit(commit.clone().into());
         let branch = NewBranch { name: name("seen"), from: from() };
         assert!(matches!(self.hub.branches().create(&write, branch, None), Err(RefError::NoSuchRef { .. })));
         let tag = NewTag { name: name("seen"), from: from(), message: None };
@@ -256,7 +256,7 @@ fn what_a_withdrawn_pull_request_showed_goes_from_the_history_and_the_rest_stays
     let pull = NewPull { publish: true, ..DomainHarness::new_pull(FORK, "main", "main") };
     let pull = harness.hub.pulls().open(&harness.access::<Participate>(&harness.ben), pull, None).unwrap();
     harness.refresh();
-    let copy = NewBranch { name: name("copy"), from: Revision::Commit(offered.clone()) };
+    let copy = NewBranch { name: name("copy"), from: Revision::Commit(offered.clone().into()) };
     harness.hub.branches().create(&harness.access::<Write>(&harness.ada), copy, None).unwrap();
     let at_copy = harness.hub.now();
     let (built, at_built) = harness.wrote_at("copy", 12);

@@ -16,7 +16,7 @@ use branchyard_domain::ports::{
     MergeJob, MergeOutcome, PushedHistory, Reachability, ReadQuery, ReadReport, RecordedFormats, RowPage, RowSink,
     RowSource, RowTest, ScriptJob, Selected, Selection, SqlFailure, StartedRead, TableScan, WriteJob, Written,
 };
-use branchyard_domain::values::{ChunkHash, CommitHash, DatabaseId};
+use branchyard_domain::values::{ChunkHash, CommitHash, CommitPrefix, DatabaseId};
 use branchyard_engine_doltlite::{
     COLLECTION_ROUNDS, CollectedHistory, CollectionSource, ConflictQuery, FileIdentity, HeadPair, NEWEST_FORMAT,
     io_fault,
@@ -195,6 +195,21 @@ impl Engine for ProcessEngine {
         reached(&self.ancestry, database, heads, commits, &mut |from, limit| {
             self.ask(database, &Call::Parents { from: from.clone(), limit }, SHORT)
         })
+    }
+
+    fn reached_with_prefix(
+        &self,
+        database: DatabaseId,
+        heads: &[CommitHash],
+        prefix: &CommitPrefix,
+        at_most: usize,
+        timeout: Duration,
+    ) -> Result<Option<Vec<CommitHash>>, EngineError> {
+        let until = Instant::now() + timeout;
+        let mut parents = looked_up(&self.ancestry, database, |from: &CommitHash, limit| {
+            self.ask(database, &Call::Parents { from: from.clone(), limit }, SHORT)
+        });
+        self.ancestry.with_prefix(database, heads, prefix, at_most, until, &mut parents)
     }
 
     fn ahead_behind(

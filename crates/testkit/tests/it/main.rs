@@ -12,6 +12,7 @@ mod clock;
 mod connection;
 mod crowds;
 mod database_store;
+mod edits;
 mod failover;
 mod fair;
 mod files;

@@ -10,6 +10,7 @@ mod data;
 mod deployments;
 mod docs;
 mod downloads;
+mod editing;
 mod guards;
 mod hooks;
 mod imports;

@@ -136,7 +136,7 @@ pub(crate) async fn create(posted: FormPost) -> PageResult {
     if let Some(name) = name {
         let created = posted.write(move |hub| -> Result<_, ApiError> {
             let commit = hub.sql().resolve(&access, Some(from.as_str()).filter(|from| !from.is_empty()))?;
-            Ok(hub.branches().create(&access, NewBranch { name, from: Revision::Commit(commit) }, None)?)
+            Ok(hub.branches().create(&access, NewBranch { name, from: Revision::Commit(commit.into()) }, None)?)
         });
         match created.await {
             Ok(branch) => {

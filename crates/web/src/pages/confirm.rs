@@ -22,18 +22,35 @@ pub(crate) struct ConfirmQuestion {
     pub(crate) hidden: Vec<(&'static str, String)>,
 }
 
+/// Something that the action affects.
+pub(crate) struct AffectedItem {
+    pub(crate) label: String,
+    pub(crate) href: String,
+}
+
 #[derive(Template)]
 #[template(path = "confirm.html")]
 struct ConfirmPage {
     shell: LayoutContext,
     frame: DatabaseFrame,
     question: ConfirmQuestion,
+    affected: Vec<AffectedItem>,
     form: Filled,
 }
 
 /// Shows the question. The form is sent to the URL of this page.
 pub(crate) fn ask(visit: &PageContext, frame: DatabaseFrame, question: ConfirmQuestion) -> PageResult {
-    visit.page(|shell| ConfirmPage { shell, frame, question, form: Filled::default() })
+    ask_about(visit, frame, question, Vec::new())
+}
+
+/// Shows the question with what the action affects, which the text announces.
+pub(crate) fn ask_about(
+    visit: &PageContext,
+    frame: DatabaseFrame,
+    question: ConfirmQuestion,
+    affected: Vec<AffectedItem>,
+) -> PageResult {
+    visit.page(|shell| ConfirmPage { shell, frame, question, affected, form: Filled::default() })
 }
 
 /// Shows the question again, with the reason why the action failed.
@@ -43,5 +60,11 @@ pub(crate) fn ask_again(
     question: ConfirmQuestion,
     form: Filled,
 ) -> PageResult {
-    visit.render(StatusCode::UNPROCESSABLE_ENTITY, |shell| ConfirmPage { shell, frame, question, form })
+    visit.render(StatusCode::UNPROCESSABLE_ENTITY, |shell| ConfirmPage {
+        shell,
+        frame,
+        question,
+        affected: Vec::new(),
+        form,
+    })
 }

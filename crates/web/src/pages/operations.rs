@@ -88,6 +88,7 @@ async fn named(visit: &PageContext) -> Result<(DatabaseAccess<Read>, DatabaseFra
         Work::Import(_) => DatabaseTab::Imports,
         Work::Fork { .. } => DatabaseTab::Forks,
         Work::SqlWrite { .. }
+        | Work::Edit(_)
         | Work::Merge { .. }
         | Work::Purge
         | Work::Push(_)

@@ -13,7 +13,7 @@ use branchyard_domain::access::{DatabaseAccess, Level};
 use branchyard_domain::entities::{Pull, PullState};
 use branchyard_domain::errors::{PortError, PullError};
 use branchyard_domain::ports::EngineError;
-use branchyard_domain::usecases::PullEdges;
+use branchyard_domain::usecases::{PullEdges, ShownPull};
 use branchyard_domain::values::PullNumber;
 
 use crate::changes::Brings;
@@ -125,11 +125,17 @@ async fn read<L: Level>(
     let (pull, brings) = visit
         .read(move |hub| -> Result<_, PullError> {
             let pull = hub.pulls().get(&of, number)?;
-            let brings = hub.pulls().brings(&of, &pull)?;
+            let brings = match hub.pulls().shown(&of, &pull).and_then(|shown| hub.pulls().brought(&of, &shown.edges)) {
+                Err(PullError::Port(PortError::Engine(EngineError::NoSuchCommit(_)))) => Vec::new(),
+                Err(error @ PullError::Port(_)) => return Err(error),
+                // What is wrong with the pull request is shown where its commits would be.
+                Err(_) => Vec::new(),
+                Ok(brings) => brings,
+            };
             Ok((pull, brings))
         })
         .await?;
-    let head = PullHeader::new(visit, frame, &pull, Brings::of(&brings.unwrap_or_default()), active);
+    let head = PullHeader::new(visit, frame, &pull, Brings::of(&brings), active);
     Ok((pull, head))
 }
 
@@ -142,9 +148,18 @@ async fn edges<L: Level>(
     access: &DatabaseAccess<L>,
     pull: &Pull,
 ) -> Result<Result<PullEdges, String>, PageError> {
+    Ok(shown(visit, access, pull).await?.map(|shown| shown.edges))
+}
+
+/// Returns what the pull request shows, or the reason why that is nothing.
+async fn shown<L: Level>(
+    visit: &PageContext,
+    access: &DatabaseAccess<L>,
+    pull: &Pull,
+) -> Result<Result<ShownPull, String>, PageError> {
     let (access, pull) = (access.clone(), pull.clone());
     let found = visit
-        .read(move |hub| match hub.pulls().edges(&access, &pull) {
+        .read(move |hub| match hub.pulls().shown(&access, &pull) {
             Err(PullError::BranchMissing(text)) => Ok(Err(sentence(&text))),
             Err(error @ PullError::NotShown(_)) => Ok(Err(format!("Changes are hidden: {error}."))),
             Err(PullError::Preparing) => Ok(Err(FETCHING.to_owned())),

@@ -2,16 +2,20 @@
 
 use branchyard_domain::Hub;
 use branchyard_domain::access::{DatabaseAccess, Write};
-use branchyard_domain::entities::{Branch, Tag};
-use branchyard_domain::errors::RefError;
+use branchyard_domain::entities::{Branch, DatabaseLocator, Pull, Tag};
+use branchyard_domain::errors::{PullError, RefError};
 use branchyard_domain::values::CommitHash;
 
-use super::confirm::{self, ConfirmQuestion};
+use super::confirm::{self, AffectedItem, ConfirmQuestion};
 use crate::database::{self, DatabaseFrame, DatabaseTab};
 use crate::error_page::PageError;
 use crate::format;
 use crate::forms::{Filled, FormPost};
 use crate::page_context::{PageContext, PageResult};
+use crate::paths;
+
+/// Number of pull requests named in a question.
+const MOST_PULLS: usize = 20;
 
 /// The operations that the deletion of branches and of tags share.
 pub(super) trait Ref: Sized + Send + 'static {
@@ -33,6 +37,12 @@ pub(super) trait Ref: Sized + Send + 'static {
 
     /// Describes the consequences of the deletion.
     fn consequence(&self) -> String;
+
+    /// Returns the open pull requests that can no longer be merged after the deletion, at most [`MOST_PULLS`] + 1.
+    fn pulls(&self, hub: &Hub, access: &DatabaseAccess<Write>) -> Result<Vec<(DatabaseLocator, Pull)>, PullError> {
+        let _ = (hub, access);
+        Ok(Vec::new())
+    }
 }
 
 impl Ref for Branch {
@@ -59,6 +69,10 @@ impl Ref for Branch {
     fn consequence(&self) -> String {
         let head = format::short(&self.head);
         format!("Its commits stay reachable only through other branches and tags. Its latest commit is {head}.")
+    }
+
+    fn pulls(&self, hub: &Hub, access: &DatabaseAccess<Write>) -> Result<Vec<(DatabaseLocator, Pull)>, PullError> {
+        hub.pulls().of_branch(access, &self.name, MOST_PULLS + 1)
     }
 }
 
@@ -112,9 +126,28 @@ async fn named<R: Ref>(visit: &PageContext) -> Result<(DatabaseAccess<Write>, Da
 
 /// `GET`
 pub(super) async fn ask<R: Ref>(visit: PageContext) -> PageResult {
-    let (_, frame, named) = named::<R>(&visit).await?;
-    let question = question(&frame, &named);
-    confirm::ask(&visit, frame, question)
+    let (access, frame, named) = named::<R>(&visit).await?;
+    let mut question = question(&frame, &named);
+    let mut pulls = visit.read(move |hub| named.pulls(hub, &access)).await?;
+    if !pulls.is_empty() {
+        let count = if pulls.len() > MOST_PULLS {
+            format!("More than {MOST_PULLS} open pull requests")
+        } else {
+            format::counted(pulls.len() as u64, "open pull request", "open pull requests")
+        };
+        question.text.push_str(&format!(" {count} can't be merged without it:"));
+    }
+    pulls.truncate(MOST_PULLS);
+    let affected = pulls.into_iter().map(|(database, pull)| {
+        let is_here = database.owner.as_str() == frame.owner && database.name.as_str() == frame.name;
+        let of = if is_here { String::new() } else { database.to_string() };
+        AffectedItem {
+            label: format!("{of}#{} {}", pull.number, pull.title),
+            href: format!("{}/pulls/{}", paths::database(&database), pull.number),
+        }
+    });
+    let affected = affected.collect();
+    confirm::ask_about(&visit, frame, question, affected)
 }
 
 /// `POST`

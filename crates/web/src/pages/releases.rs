@@ -146,7 +146,7 @@ pub(crate) async fn create(posted: FormPost) -> PageResult {
                 Some(commit) => commit,
                 None => hub.sql().resolve(&access, Some(from.as_str()).filter(|from| !from.is_empty()))?,
             };
-            let wanted = NewRelease { tag, title, commit, description: Some(notes), create_tag: true };
+            let wanted = NewRelease { tag, title, commit: commit.into(), description: Some(notes), create_tag: true };
             Ok(hub.releases().create(&access, wanted, None)?)
         });
         match created.await {

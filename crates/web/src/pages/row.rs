@@ -33,6 +33,8 @@ struct RowViewPage {
     at: ShownVersion,
     table: String,
     path: String,
+    /// The form that edits the row, for viewers who can write to a branch that is shown.
+    edit: Option<String>,
     fields: Vec<RowField>,
     referring: Vec<(String, String)>,
 }
@@ -58,6 +60,7 @@ pub(crate) async fn show(visit: PageContext) -> PageResult {
         return Err(PageError::nothing_here());
     };
     let links = Links::new(&frame, &schemas, &schema);
+    let edit = links.edit(&cells).filter(|_| frame.may_write && at.kind == "branch");
     let (targets, referring) = (links.targets(&cells), links.referring(&cells));
     let fields = schema.columns.iter().zip(cells).zip(targets).map(|((column, cell), link)| RowField {
         name: column.name.clone(),
@@ -67,5 +70,5 @@ pub(crate) async fn show(visit: PageContext) -> PageResult {
         link,
     });
     let (fields, path) = (fields.collect(), frame.table(&schema.name));
-    visit.page(|shell| RowViewPage { shell, frame, at, table: schema.name, path, fields, referring })
+    visit.page(|shell| RowViewPage { shell, frame, at, table: schema.name, path, edit, fields, referring })
 }

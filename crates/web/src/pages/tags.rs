@@ -84,7 +84,7 @@ pub(crate) async fn create(posted: FormPost) -> PageResult {
         let message = Some(message).filter(|message| !message.as_str().trim().is_empty());
         let created = posted.write(move |hub| -> Result<_, ApiError> {
             let commit = hub.sql().resolve(&access, Some(from.as_str()).filter(|from| !from.is_empty()))?;
-            Ok(hub.tags().create(&access, NewTag { name, from: Revision::Commit(commit), message }, None)?)
+            Ok(hub.tags().create(&access, NewTag { name, from: Revision::Commit(commit.into()), message }, None)?)
         });
         match created.await {
             Ok(tag) => {

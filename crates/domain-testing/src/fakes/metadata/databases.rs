@@ -224,6 +224,7 @@ impl DatabaseRepository for MemoryTransaction<'_> {
         let operations = self.state.operations.values().map(|leased| &leased.operation);
         let texts = operations.filter(|o| of(&o.database_id)).map(|o| match &o.work {
             Work::SqlWrite { statements, message, .. } => (statements.len() + message.len()) as u64,
+            Work::Edit(edit) => edit.bytes() as u64,
             Work::Merge { message, .. } => message.len() as u64,
             Work::Fork { .. }
             | Work::Import(_)

@@ -1,11 +1,12 @@
 //! Checks of the log, of differences and of schemas.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use super::builders::{Db, head, key, no_commit, row};
 use branchyard_domain::entities::{Change, LogPosition, ObjectChange, ObjectKind};
 use branchyard_domain::ports::{ChangedRows, Engine, EngineError, RowPage};
-use branchyard_domain::values::CommitHash;
+use branchyard_domain::values::{CommitHash, CommitPrefix};
 
 /// Checks the log, ancestors and merge bases.
 pub fn log_and_ancestry(engine: &dyn Engine) {
@@ -48,6 +49,35 @@ pub fn log_and_ancestry(engine: &dyn Engine) {
     assert_eq!(parted(&left, &right), Some(base.clone()));
     assert_eq!(parted(&right, &merged), Some(right.clone()));
     assert_eq!(parted(&merged, &merged), Some(merged.clone()));
+}
+
+/// Checks the look-up of commits by the first digits of their hashes.
+pub fn commits_with_prefix(engine: &dyn Engine) {
+    let (db, base) = Db::with_rows(engine);
+    // Among 300 commits, some begin with the same digit.
+    let heads = (0..300).map(|n| db.write(&base, 2, &format!("UPDATE t SET a = 'v{n}' WHERE id = 1")));
+    let heads: Vec<CommitHash> = heads.collect();
+    let find = |heads: &[CommitHash], digits: &str, at_most: usize| {
+        let prefix = CommitPrefix::parse(digits).unwrap();
+        let found =
+            engine.reached_with_prefix(db.id, heads, &prefix, at_most, Duration::from_secs(60)).unwrap().unwrap();
+        found.into_iter().collect::<BTreeSet<_>>()
+    };
+    let seven = |commit: &CommitHash| commit.as_str()[..CommitPrefix::MIN_DIGITS].to_owned();
+    for wanted in [&heads[7], &base, &db.first] {
+        assert_eq!(find(&heads, &seven(wanted), 10), BTreeSet::from([wanted.clone()]));
+        assert_eq!(find(&heads, &wanted.as_str()[..39].to_uppercase(), 10), BTreeSet::from([wanted.clone()]));
+        assert_eq!(find(&heads, wanted.as_str(), 10), BTreeSet::from([wanted.clone()]));
+    }
+    assert!(find(&heads[..3], &seven(&heads[7]), 10).is_empty(), "no head reaches it");
+    assert!(find(&[], &seven(&base), 10).is_empty());
+    assert_eq!(find(&[no_commit(), heads[7].clone()], &seven(&base), 10), BTreeSet::from([base.clone()]));
+    assert!(find(&heads, "0000000", 10).is_empty());
+    assert!(find(&heads, &seven(&base), 0).len() <= 1, "no more than asked for, or one");
+    let prefix = CommitPrefix::parse(&seven(&base)).unwrap();
+    let unseen = db.write(&base, 4, "UPDATE t SET a = 'unseen' WHERE id = 1");
+    let ended = engine.reached_with_prefix(db.id, &[unseen], &prefix, 10, Duration::ZERO).unwrap();
+    assert!(ended.is_none_or(|found| found == [base.clone()]), "the time was over, or all was looked at");
 }
 
 /// Checks which tables and rows differ between commits.

@@ -1,15 +1,19 @@
 //! What a pull request shows: its commits, changes and conflicts.
 
 use super::{Pulls, fetches};
-use crate::access::visibility::find_live;
+use crate::access::visibility::{find_live, visible_locator};
 use crate::access::{DatabaseAccess, Level};
 use crate::entities::{
-    Conflict, ObjectKind, Pull, PullContent, PullHidden, PullState, TableChange, brought, object_changes,
+    Conflict, DatabaseLocator, ObjectKind, Pull, PullContent, PullHidden, PullState, TableChange, brought,
+    object_changes,
 };
 use crate::errors::{NotShown, PortError, PullError};
-use crate::ports::{ChangedRows, EngineError, RowPage, Transaction};
+use crate::ports::{ChangedRows, EngineError, PullFilter, PullStanding, RowPage, Transaction};
 use crate::usecases::Inner;
 use crate::values::{CommitHash, DatabaseId, RefName};
+
+/// Number of pull requests read at a time.
+const PULLS: usize = 500;
 
 /// The commits that a pull request lies between. Both heads are in the base file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,7 +26,93 @@ pub struct PullEdges {
     pub theirs: CommitHash,
 }
 
+/// What a pull request shows, also after one of its branches was deleted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ShownPull {
+    /// The commits that it lies between.
+    pub edges: PullEdges,
+    /// The branch of an open pull request that no longer exists.
+    pub gone: Option<GoneBranch>,
+}
+
+/// A branch of an open pull request that no longer exists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GoneBranch {
+    /// The source.
+    Source,
+    /// The target.
+    Target,
+}
+
 impl Pulls<'_> {
+    /// Returns what [`Pulls::edges`] returns. If a branch of an open pull request was deleted, returns the commits that the pull
+    /// request showed last, and which branch that is.
+    ///
+    /// # Errors
+    /// As [`Pulls::edges`], without [`PullError::BranchGone`].
+    pub fn shown<L: Level>(&self, access: &DatabaseAccess<L>, pull: &Pull) -> Result<ShownPull, PullError> {
+        let name = match self.edges(access, pull) {
+            Ok(edges) => return Ok(ShownPull { edges, gone: None }),
+            Err(PullError::BranchGone(name)) => name,
+            Err(error) => return Err(error),
+        };
+        let heads = pull.shown()?;
+        if pull.content.fetch_due_at.is_some() {
+            return Err(PullError::Preparing);
+        }
+        let target = self.0.ports.metadata.read()?.branches().get(pull.database_id, &pull.to_branch)?;
+        let gone = if target.is_none() && name == pull.to_branch { GoneBranch::Target } else { GoneBranch::Source };
+        let ours = target.map_or_else(|| heads.to.clone(), |branch| branch.head);
+        let edges = edges(self.0, access.database().id, ours, heads.from.clone())?;
+        Ok(ShownPull { edges, gone: Some(gone) })
+    }
+
+    /// Returns the open pull requests from or into a branch that the access holder sees, with their databases, at most `most` of
+    /// them.
+    ///
+    /// # Errors
+    /// [`PullError::Port`].
+    pub fn of_branch<L: Level>(
+        &self,
+        access: &DatabaseAccess<L>,
+        branch: &RefName,
+        most: usize,
+    ) -> Result<Vec<(DatabaseLocator, Pull)>, PullError> {
+        let database = access.database();
+        let viewer = access.caller().user().map(|user| user.id);
+        let mut found = Vec::new();
+        let filter = PullFilter { standing: Some(PullStanding::Open), contains: None };
+        let mut before = None;
+        while found.len() < most {
+            let page = self.0.ports.metadata.read()?.pulls().list(database.id, &filter, before, PULLS)?;
+            before = page.last().filter(|_| page.len() == PULLS).map(|pull| pull.number);
+            let touches = |pull: &Pull| pull.to_branch == *branch || (pull.is_within() && pull.from_branch == *branch);
+            found.extend(page.into_iter().filter(touches).map(|pull| (database.locator.clone(), pull)));
+            if before.is_none() {
+                break;
+            }
+        }
+        let mut after = None;
+        while found.len() < most {
+            let mut tx = self.0.ports.metadata.read()?;
+            let page = tx.pulls().list_unmerged_from(database.id, after, PULLS)?;
+            after = page.last().filter(|_| page.len() == PULLS).map(|pull| (pull.database_id, pull.number));
+            for pull in page {
+                if pull.state == PullState::Open
+                    && pull.from_branch == *branch
+                    && let Some(locator) = visible_locator(tx.as_mut(), viewer, pull.database_id)?
+                {
+                    found.push((locator, pull));
+                }
+            }
+            if after.is_none() {
+                break;
+            }
+        }
+        found.truncate(most);
+        Ok(found)
+    }
+
     /// Returns the commits that a pull request lies between now, or lay between when it was closed or merged.
     ///
     /// # Errors

@@ -82,7 +82,8 @@ impl Page {
 
     /// Returns the hidden fields of the form with this action.
     pub(super) fn hidden_fields(&self, action: &str) -> Vec<(String, String)> {
-        let start = self.text.find(&format!("action=\"{action}\"")).unwrap_or_else(|| panic!("no form to {action}"));
+        let written = action.replace('&', "&#38;");
+        let start = self.text.find(&format!("action=\"{written}\"")).unwrap_or_else(|| panic!("no form to {action}"));
         let form = &self.text[start..];
         let form = &form[..form.find("</form>").unwrap()];
         let attribute = |tag: &str, name: &str| {

@@ -36,6 +36,10 @@ fn a_commit_shows_rows_and_definitions() {
     let sent = browser.get("/ada/rivers/commits/main").expect(303);
     assert_eq!(sent.location, Some(format!("/ada/rivers/commits/{hash}")));
     browser.get(&format!("/ada/rivers/commits/{hash}?table=nowhere")).expect(404);
+    let sent = browser.get(&format!("/ada/rivers/commits/{}", &hash[..8])).expect(303);
+    assert_eq!(sent.location, Some(format!("/ada/rivers/commits/{hash}")));
+    browser.get(&format!("/ada/rivers?ref={}", &hash[..8])).expect(200).shows(&hash[..8]);
+    browser.get(&format!("/ada/rivers?ref={}", &hash[..6])).expect(404);
     browser.get("/ada/rivers/commits/nowhere").expect(404).shows("Branch, tag or commit not found");
     browser.get(&format!("/ada/rivers/commits/{}", "0".repeat(40))).expect(404);
 }

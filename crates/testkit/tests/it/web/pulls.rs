@@ -61,6 +61,11 @@ fn from_a_write_over_a_conflict_to_the_merge() {
         .shows("state merged\" id=\"state\"");
     let rows = ada.read("ada/rivers", "main", "SELECT id, name, km FROM rivers WHERE id IN (1, 4) ORDER BY id");
     assert_eq!(rows, serde_json::json!([["1", "Rhine", "1000"], ["4", "Lech", "256"]]));
+    // What was merged as a whole can be deleted from here.
+    let merged =
+        browser.get(&pull).expect(200).shows("id=\"delete-branch\"").shows("/ada/rivers/branches/measure/delete");
+    assert!(!Browser::at(&server).get(&pull).expect(200).text.contains("id=\"delete-branch\""));
+    drop(merged);
     browser.get("/ada/rivers/commits").expect(200).shows("Trust the new gauge");
     browser.get(&format!("{pull}/diff")).expect(200).shows("Lech");
     browser.get(&format!("{pull}/conflicts")).expect(200).shows("This pull request is merged");
@@ -238,6 +243,63 @@ fn forms_of_others_and_of_those_without_the_role_change_nothing() {
     let page = ada.get(&pull).expect(200).shows("id=\"close\"").shows("Less");
     assert_eq!(page.text.matches("<article").count(), 1, "only the description");
     Browser::at(&server).get(&format!("{PULLS}/new")).expect(303);
+}
+
+#[test]
+fn a_pull_goes_on_without_its_source_branch_which_can_be_restored() {
+    let (server, actor, ada, pull) = with_pull();
+    let head = actor.get("/databases/ada/rivers/branches/work").data()["head_commit_sha"].as_str().unwrap().to_owned();
+    let delete = "/ada/rivers/branches/work/delete";
+    let page = ada.get(delete).expect(200).shows("1 open pull request can&#39;t be merged without it").shows("#1 Less");
+    assert!(!ada.get("/ada/rivers/branches/main/delete").text.contains("#1 Less\" id=\"confirm"));
+    ada.submit(&page, delete, &[]).expect(303);
+    actor.get("/databases/ada/rivers/pulls/1/diff").expect(422);
+
+    // All pages show what the pull request showed before.
+    let page = ada.get(&pull).expect(200).shows("The source branch <code>work</code> was deleted").shows(&head[..8]);
+    assert!(!page.text.contains("id=\"merge-form\"") && page.text.contains("id=\"close\""));
+    ada.get(&format!("{pull}/diff")).expect(200).shows("rivers").shows("Rows removed");
+    ada.get(&format!("{pull}/commits")).expect(200).shows(&head[..8]);
+    ada.get(&format!("{pull}/conflicts")).expect(200);
+    let ben = signed_in(&server, "ben");
+    let seen = ben.get(&pull).expect(200).shows("id=\"source-gone\"");
+    assert!(!seen.text.contains("id=\"restore-branch\""), "ben cannot write here");
+    ben.submit(&seen, &format!("{pull}/restore-branch"), &[]).expect(403);
+
+    // It can be closed and reopened after the branch was restored at the head that it shows.
+    ada.submit(&page, &format!("{pull}/state"), &[("state", "closed")]).expect(303);
+    ada.get(&pull).expect(200).shows("id=\"reopen\"");
+    actor.patch("/databases/ada/rivers/pulls/1", &serde_json::json!({"state": "open"})).expect(422);
+    let page = ada.get(&pull).expect(200);
+    ada.submit(&page, &format!("{pull}/restore-branch"), &[]).expect(303);
+    assert_eq!(actor.get("/databases/ada/rivers/branches/work").data()["head_commit_sha"], head);
+    ada.submit(&page, &format!("{pull}/restore-branch"), &[]).expect(303);
+    ada.get(&pull).expect(200).shows("Nothing was restored: branch &#39;work&#39; already exists");
+    ada.submit(&page, &format!("{pull}/state"), &[("state", "open")]).expect(303);
+    wait_for(&ada, &pull, "This branch has no conflicts with main");
+}
+
+#[test]
+fn a_pull_from_a_fork_goes_on_without_its_source_branch() {
+    let (server, _, ben) = rivers();
+    ben.finish(&ben.post("/databases/ada/rivers/forks", &serde_json::json!({"owner": "ben"})));
+    ben.post("/databases/ben/rivers/branches", &serde_json::json!({"name": "work", "from": {"branch": "main"}}))
+        .expect(201);
+    ben.write("ben/rivers", "work", "INSERT INTO rivers VALUES (9,'Spree',400)");
+    let browser = signed_in(&server, "ben");
+    let page = browser.get(&format!("{PULLS}/new?source=ben/rivers&from=work&to=main")).expect(200);
+    let pull = browser.submit(&page, PULLS, &[("title", "Ours")]).expect(303).location.unwrap();
+    wait_for(&browser, &format!("{pull}/diff"), "Spree");
+    let delete = "/ben/rivers/branches/work/delete";
+    let page = browser.get(delete).expect(200).shows("ada/rivers#1 Ours");
+    browser.submit(&page, delete, &[]).expect(303);
+    browser.get(&format!("{pull}/diff")).expect(200).shows("Spree");
+    let owner = signed_in(&server, "ada").get(&pull).expect(200).shows("id=\"source-gone\"");
+    assert!(!owner.text.contains("id=\"restore-branch\""), "the branch is not in a database of ada");
+    let page = browser.get(&pull).expect(200);
+    browser.submit(&page, &format!("{pull}/restore-branch"), &[]).expect(303);
+    ben.get("/databases/ben/rivers/branches/work").expect(200);
+    wait_for(&browser, &pull, "This branch has no conflicts with main");
 }
 
 #[test]

@@ -114,6 +114,13 @@ fn work(work: &Work) -> (String, Vec<(&'static str, String)>, Option<String>) {
             (format!("Merge pull request #{pull}"), facts, None)
         }
         Work::Fork { owner, .. } => (format!("Fork to {owner}"), Vec::new(), None),
+        Work::Edit(edit) => {
+            let mut facts = vec![(MESSAGE, edit.message.clone())];
+            if edit.branch != edit.to_branch {
+                facts.push(("From branch", edit.branch.to_string()));
+            }
+            (format!("Edit {} on {}", edit.table, edit.to_branch), facts, None)
+        }
         Work::Purge => ("Purge deleted history".to_owned(), Vec::new(), None),
         Work::MirrorSync => ("Sync with the source".to_owned(), Vec::new(), None),
         Work::Restore { branch, at, to_branch } => {

@@ -1,16 +1,17 @@
 //! `/{owner}/{database}/pulls/{number}`: the conversation about a pull request, and whether it can be merged.
 
 use askama::Template;
-use branchyard_domain::access::{DatabaseAccess, Level, Participate, Read};
+use branchyard_domain::access::{DatabaseAccess, Level, Participate, Read, Write};
 use branchyard_domain::entities::{
     Activity, ActivityKind, Operation, OperationKind, OperationStatus, Pull, PullAction, PullComment, PullState, Work,
 };
-use branchyard_domain::errors::{OperationError, PullError};
+use branchyard_domain::errors::{AccessError, OperationError, PortError, PullError, RefError};
 use branchyard_domain::ports::OperationFilter;
+use branchyard_domain::usecases::{GoneBranch, ShownPull};
 use branchyard_domain::values::{CommentId, LongText, Timestamp};
-use branchyard_http_common::{bound, open_token, token};
+use branchyard_http_common::{bound, open_token, segment, token};
 
-use super::{PullHeader, PullTab, edges, open, read, trouble};
+use super::{PullHeader, PullTab, open, read, shown, trouble};
 use crate::activity_feed;
 use crate::database::DatabaseFrame;
 use crate::error_page::{PageError, sentence};
@@ -58,6 +59,8 @@ struct MergeView {
     commit: String,
     /// The page of the merge commit.
     href: String,
+    /// The question whether to delete the source branch, if it has nothing that was not merged and the viewer can delete it.
+    delete: Option<String>,
 }
 
 /// Whether the pull request can be merged.
@@ -69,6 +72,10 @@ enum Merging {
     Cleanly,
     NothingToDo,
     WithConflicts,
+    /// The source branch was deleted. Holds whether the viewer can create it again.
+    SourceGone(bool),
+    /// The target branch was deleted.
+    TargetGone,
     /// It is unknown whether the branches can be merged, or they cannot be merged.
     Trouble(String),
 }
@@ -174,7 +181,7 @@ async fn page<L: Level>(
         .collect();
     entries.sort_by_key(|(at, _)| *at);
     let entries = entries.into_iter().map(|(_, entry)| entry).collect();
-    let end = end(&frame, &pull, now);
+    let end = end(visit, access, &frame, &pull).await?;
     let message = format!("Merge pull request #{}: {}", pull.number, pull.title);
     let description = pull.description.as_deref().map(markdown::render);
     let shown = pull.content.heads.as_ref().filter(|_| pull.content.fetch_due_at.is_none());
@@ -227,16 +234,32 @@ fn trace(activity: Activity, now: Timestamp) -> Option<ActivityView> {
     }
 }
 
-fn end(frame: &DatabaseFrame, pull: &Pull, now: Timestamp) -> Option<MergeView> {
-    match &pull.state {
-        PullState::Open | PullState::Closed { .. } => None,
-        PullState::Merged { at, by, commit, .. } => Some(MergeView {
-            by: by.to_string(),
-            when: format::when(*at, now),
-            commit: format::short(commit),
-            href: frame.commit(commit),
-        }),
-    }
+/// Returns the merge of the pull request, if it was merged.
+async fn end<L: Level>(
+    visit: &PageContext,
+    access: &DatabaseAccess<L>,
+    frame: &DatabaseFrame,
+    pull: &Pull,
+) -> Result<Option<MergeView>, PageError> {
+    let PullState::Merged { at, by, commit, source, .. } = &pull.state else { return Ok(None) };
+    let (of, branch, source) = (access.clone(), pull.from_branch.clone(), source.clone());
+    let may_delete = frame.may_write && pull.is_within() && branch.as_str() != frame.default_branch;
+    let is_merged = may_delete
+        && visit
+            .read(move |hub| match hub.branches().get(&of, branch.as_str()) {
+                Ok(branch) => Ok(branch.head == source),
+                Err(RefError::NoSuchBranch(_)) => Ok(false),
+                Err(other) => Err(other),
+            })
+            .await?;
+    let delete = format!("{}/branches/{}/delete", frame.path, segment(pull.from_branch.as_str()));
+    Ok(Some(MergeView {
+        by: by.to_string(),
+        when: format::when(*at, visit.state.services.now()),
+        commit: format::short(commit),
+        href: frame.commit(commit),
+        delete: is_merged.then_some(delete),
+    }))
 }
 
 /// Determines whether the pull request can be merged, and why the last merge failed.
@@ -258,8 +281,13 @@ async fn merging<L: Level>(
     if pull.content.fetch_due_at.is_some() {
         return Ok((Merging::UnderWay("Fetching the commits of the source branch…"), failed));
     }
-    let edges = match edges(visit, access, pull).await? {
-        Ok(edges) => edges,
+    let edges = match shown(visit, access, pull).await? {
+        Ok(ShownPull { edges, gone: None }) => edges,
+        Ok(ShownPull { gone: Some(GoneBranch::Target), .. }) => return Ok((Merging::TargetGone, failed)),
+        Ok(ShownPull { gone: Some(GoneBranch::Source), .. }) => {
+            let may_restore = source(visit, pull).await?.is_some();
+            return Ok((Merging::SourceGone(may_restore), failed));
+        }
         Err(text) => return Ok((Merging::Trouble(text), failed)),
     };
     if edges.base == edges.theirs {
@@ -276,6 +304,38 @@ async fn merging<L: Level>(
         })
         .await?;
     Ok((found, failed))
+}
+
+/// Returns the source database of the pull request, if the viewer can write to it.
+async fn source(visit: &PageContext, pull: &Pull) -> Result<Option<DatabaseAccess<Write>>, PageError> {
+    let (caller, locator, id) = (visit.caller.clone(), pull.from_locator.clone(), pull.from_database_id);
+    if caller.user().is_none() {
+        return Ok(None);
+    }
+    let found = visit.read(move |hub| {
+        match hub.databases().access::<Write>(&caller, locator.owner.as_str(), locator.name.as_str()) {
+            Ok(access) => Ok(Some(access).filter(|access| access.database().id == id)),
+            Err(AccessError::Port(fault)) => Err(AccessError::Port(fault)),
+            Err(_) => Ok(None),
+        }
+    });
+    Ok(found.await?)
+}
+
+/// `POST /{owner}/{database}/pulls/{number}/restore-branch`
+pub(crate) async fn restore_branch(posted: FormPost) -> PageResult {
+    let (_, _, pull, head) = open::<Participate>(&posted, PullTab::Conversation).await?;
+    let source = match pull.is_within() {
+        true => open::<Write>(&posted, PullTab::Conversation).await?.0,
+        false => source(&posted, &pull).await?.ok_or_else(PageError::nothing_here)?,
+    };
+    match posted.write(move |hub| Ok::<_, PortError>(hub.branches().restore_source_of(&source, &pull))).await? {
+        Ok(branch) => posted.redirect_saying(&head.path, &format!("Branch {} restored.", branch.name)),
+        Err(error @ (RefError::BranchExists(_) | RefError::NotKept)) => {
+            posted.redirect_saying(&head.path, &format!("Nothing was restored: {error}."))
+        }
+        Err(error) => Err(PageError::refused(error.into(), posted.request())),
+    }
 }
 
 /// Returns the status of the latest merge of this pull request.

@@ -1,0 +1,359 @@
+//! Edits of rows: what they may name, and the statements that they become.
+//!
+//! An edit was made from the rows of a commit, its base. It is applied to the head of a branch as statements, if the cells that it
+//! touches are still the same there. Otherwise it fails with the three values of each cell, so that nothing is overwritten unseen.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use branchyard_sqlite_lexer::{quote_name, quote_text};
+use data_encoding::HEXUPPER;
+
+use super::{IdempotencyRecord, Inner, Operations, revisions};
+use crate::access::visibility::live;
+use crate::access::{DatabaseAccess, Write};
+use crate::entities::{Cell, EditRequest, EditedValue, Operation, RowEdit, RowProblem, TableKind, TableSchema, Work};
+use crate::errors::{EditError, EditFault, OperationError, PortError};
+use crate::ports::{CancellationToken, CollectedRows, Engine, EngineError, ReadQuery, WriteKeys};
+use crate::values::{CommitHash, CommitPrefix, DatabaseId, LongText, RefName, Revision};
+
+/// Number of rows looked up by one statement. The engine's limit of a compound statement is 500.
+const AT_ONCE: usize = 100;
+/// Problems named in a failure.
+const MOST_PROBLEMS: usize = 100;
+/// Characters of a value in a problem.
+const SHOWN: usize = 200;
+
+/// An edit to queue.
+#[derive(Debug, Clone)]
+pub struct NewEdit {
+    /// The branch that was edited. The text need not be a valid branch name; no such branch exists then.
+    pub branch: String,
+    /// The branch to commit to, which is created from the head of `branch` if it does not exist. `None` for `branch`.
+    pub to_branch: Option<RefName>,
+    /// The commit whose rows were edited.
+    pub base: CommitPrefix,
+    /// The table.
+    pub table: String,
+    /// The rows.
+    pub rows: Vec<RowEdit>,
+    /// Message of the commit. `None` for one that names the table.
+    pub message: Option<LongText>,
+}
+
+impl Operations<'_> {
+    /// Largest number of rows of an edit.
+    pub const MOST_EDITED_ROWS: usize = 10_000;
+
+    /// Queues an edit of rows.
+    ///
+    /// # Errors
+    /// [`OperationError::NoSuchBranch`]; [`OperationError::Edit`] if the base or the table does not exist, or the rows do not fit the
+    /// table as it is at the base; [`OperationError::QueueFull`]; [`OperationError::Quota`].
+    pub fn edit(
+        &self,
+        access: &DatabaseAccess<Write>,
+        wanted: NewEdit,
+        once: Option<&IdempotencyRecord<'_, Operation>>,
+    ) -> Result<Operation, OperationError> {
+        let inner = self.inner();
+        let base = revisions::revision(inner, access.database(), &Revision::Commit(wanted.base.clone()));
+        let base = base.map_err(EditError::Base)?;
+        let table = check(inner, access.database().id, &base, &wanted)?;
+        let now = inner.now();
+        let mut tx = inner.ports.metadata.write(&WriteKeys::database(access.database().id))?;
+        let database = live(tx.as_mut(), access.database().id)?;
+        let missing = || OperationError::NoSuchBranch(wanted.branch.clone());
+        let branch = RefName::parse(&wanted.branch).map_err(|_| missing())?;
+        let branch = tx.branches().get(database.id, &branch)?.ok_or_else(missing)?.name;
+        let count = wanted.rows.len();
+        let message = wanted.message.map(LongText::into_string).filter(|text| !text.trim().is_empty());
+        let rows = if count == 1 { "row" } else { "rows" };
+        let message = message.unwrap_or_else(|| format!("Edit {count} {rows} of {table}"));
+        let to_branch = wanted.to_branch.unwrap_or_else(|| branch.clone());
+        let work = Work::Edit(EditRequest { branch, to_branch, base, table, rows: wanted.rows, message });
+        self.accept(tx, &database, access.who(), work, now, once)
+    }
+}
+
+/// Checks that the rows fit the table at the base. Returns its name as it is written there.
+fn check(inner: &Inner, database: DatabaseId, base: &CommitHash, wanted: &NewEdit) -> Result<String, EditError> {
+    let schema = find_table(inner.ports.engine.as_ref(), database, base, &wanted.table)?;
+    let schema = schema.ok_or_else(|| EditError::NoSuchTable(wanted.table.clone()))?;
+    let mut faults = Vec::new();
+    for (number, row) in wanted.rows.iter().enumerate() {
+        faults.extend(faults_of(&schema, number, row));
+        if faults.len() >= MOST_PROBLEMS {
+            break;
+        }
+    }
+    if faults.is_empty() { Ok(schema.name) } else { Err(EditError::Rows(faults)) }
+}
+
+/// Returns a table, not a view, at a commit.
+fn find_table(
+    engine: &dyn Engine,
+    database: DatabaseId,
+    at: &CommitHash,
+    name: &str,
+) -> Result<Option<TableSchema>, PortError> {
+    let tables = engine.tables(database, at)?;
+    Ok(tables.into_iter().find(|table| table.kind == TableKind::Table && table.name.eq_ignore_ascii_case(name)))
+}
+
+fn faults_of(schema: &TableSchema, row: usize, edit: &RowEdit) -> Vec<EditFault> {
+    let mut faults = Vec::new();
+    let is_known = |name: &str| schema.columns.iter().any(|column| column.name.eq_ignore_ascii_case(name));
+    for (column, _) in edit.set() {
+        if !is_known(column) {
+            faults.push(EditFault::NoSuchColumn { row, column: column.clone(), in_key: false });
+        }
+    }
+    if let Some(key) = edit.key() {
+        if schema.primary_key.is_empty() {
+            faults.push(EditFault::NoKey { row });
+            return faults;
+        }
+        let is_of_key = |name: &str| schema.primary_key.iter().any(|column| column.eq_ignore_ascii_case(name));
+        for (column, _) in key.iter().filter(|(column, _)| !is_of_key(column)) {
+            faults.push(EditFault::NoSuchColumn { row, column: column.clone(), in_key: true });
+        }
+        let is_given = |name: &String| key.iter().any(|(column, _)| column.eq_ignore_ascii_case(name));
+        let lacking: Vec<String> = schema.primary_key.iter().filter(|name| !is_given(name)).cloned().collect();
+        if !lacking.is_empty() {
+            faults.push(EditFault::IncompleteKey { row, lacking });
+        }
+    }
+    if matches!(edit, RowEdit::Update { set, .. } if set.is_empty()) {
+        faults.push(EditFault::NothingSet { row });
+    }
+    faults
+}
+
+/// Why an edit cannot be applied.
+pub(super) enum EditFailure {
+    /// The table is not there any more.
+    NoSuchTable,
+    /// Rows that the edit names do not exist at its base.
+    NoSuchRows(Vec<RowProblem>),
+    /// Cells that the edit touches changed since.
+    Conflicts(Vec<RowProblem>),
+    /// A port failed.
+    Port(PortError),
+}
+
+impl<E: Into<PortError>> From<E> for EditFailure {
+    fn from(error: E) -> Self {
+        Self::Port(error.into())
+    }
+}
+
+/// Returns the statements that apply an edit to the commit `head`, if the cells that it touches are the same there as at its base.
+pub(super) fn statements(
+    engine: &dyn Engine,
+    database: DatabaseId,
+    edit: &EditRequest,
+    head: &CommitHash,
+    timeout: Duration,
+) -> Result<String, EditFailure> {
+    let sides = Sides { engine, database, timeout, edit };
+    let old = find_table(engine, database, &edit.base, &edit.table)?.ok_or(EditFailure::NoSuchTable)?;
+    let new = find_table(engine, database, head, &edit.table)?.ok_or(EditFailure::NoSuchTable)?;
+    let (mut missing, mut conflicts, mut sql) = (Vec::new(), Vec::new(), String::new());
+    let mut line = 0;
+    for rows in edit.rows.chunks(AT_ONCE) {
+        let base = sides.find(&edit.base, &old, rows)?;
+        let ours = if *head == edit.base { base.clone() } else { sides.find(head, &new, rows)? };
+        for ((row, base), ours) in rows.iter().zip(base).zip(ours) {
+            line += 1;
+            if base.is_none() && row.key().is_some() {
+                missing.push(problem(line, None, "there was no row with this key".to_owned()));
+            } else {
+                conflicts.extend(compare(line, row, (&old, base.as_deref()), (&new, ours.as_deref())));
+            }
+            append(&mut sql, &new.name, row);
+        }
+        if missing.len().max(conflicts.len()) >= MOST_PROBLEMS {
+            break;
+        }
+    }
+    missing.truncate(MOST_PROBLEMS);
+    conflicts.truncate(MOST_PROBLEMS);
+    match (missing.is_empty(), conflicts.is_empty()) {
+        (false, _) => Err(EditFailure::NoSuchRows(missing)),
+        (true, false) => Err(EditFailure::Conflicts(conflicts)),
+        (true, true) => Ok(sql),
+    }
+}
+
+fn problem(line: u64, column: Option<&str>, detail: String) -> RowProblem {
+    RowProblem { line, column: column.map(str::to_owned), detail }
+}
+
+/// The rows of a table at a commit.
+struct Sides<'a> {
+    engine: &'a dyn Engine,
+    database: DatabaseId,
+    timeout: Duration,
+    edit: &'a EditRequest,
+}
+
+impl Sides<'_> {
+    /// Returns the rows at a commit that edits are about: by their keys, or, for new rows, by the keys that they set.
+    fn find(
+        &self,
+        at: &CommitHash,
+        schema: &TableSchema,
+        edits: &[RowEdit],
+    ) -> Result<Vec<Option<Vec<Cell>>>, EditFailure> {
+        let columns: Vec<String> = schema.columns.iter().map(|column| quote_name(&column.name)).collect();
+        let columns = columns.join(", ");
+        let mut parts = Vec::new();
+        for (number, edit) in edits.iter().enumerate() {
+            let Some(condition) = condition(schema, edit) else { continue };
+            parts.push(format!("SELECT {number}, {columns} FROM {} WHERE {condition}", quote_name(&schema.name)));
+        }
+        let mut rows = vec![None; edits.len()];
+        if parts.is_empty() {
+            return Ok(rows);
+        }
+        let sql = parts.join(" UNION ALL ");
+        let query = ReadQuery { sql: &sql, timeout: self.timeout, canceled: CancellationToken::default() };
+        let mut found = CollectedRows::default();
+        match self.engine.read(self.database, at, &query, &mut found) {
+            Ok(_) => {}
+            // The key has other columns here, for example.
+            Err(EngineError::Sql { failure, .. }) => {
+                let detail = format!("the rows of {} cannot be compared: {failure}", self.edit.table);
+                return Err(EditFailure::Conflicts(vec![problem(1, None, detail)]));
+            }
+            Err(error) => return Err(error.into()),
+        }
+        for mut row in found.rows {
+            if let Some(Cell::Integer(number)) = row.first()
+                && let Some(place) = usize::try_from(*number).ok().and_then(|number| rows.get_mut(number))
+            {
+                row.remove(0);
+                *place = Some(row);
+            }
+        }
+        Ok(rows)
+    }
+}
+
+/// Returns the condition that selects the row of an edit. `None` for a new row that does not set the whole key.
+fn condition(schema: &TableSchema, edit: &RowEdit) -> Option<String> {
+    let given = edit.key().unwrap_or_else(|| edit.set());
+    if schema.primary_key.is_empty() {
+        return None;
+    }
+    let mut parts = Vec::new();
+    for name in &schema.primary_key {
+        let (_, value) = given.iter().find(|(column, _)| column.eq_ignore_ascii_case(name))?;
+        parts.push(format!("{} IS {}", quote_name(name), literal(value)));
+    }
+    Some(parts.join(" AND "))
+}
+
+/// Returns the cells that an edit touches and that are others at the head than at the base, unless the head has the wanted value.
+fn compare(
+    line: u64,
+    edit: &RowEdit,
+    (old, base): (&TableSchema, Option<&[Cell]>),
+    (new, ours): (&TableSchema, Option<&[Cell]>),
+) -> Vec<RowProblem> {
+    let cell = |schema: &TableSchema, row: Option<&[Cell]>, name: &str| -> Option<Cell> {
+        let at = schema.columns.iter().position(|column| column.name.eq_ignore_ascii_case(name))?;
+        row?.get(at).cloned()
+    };
+    let three = |name: &str, theirs: &str| {
+        let side = |cell: Option<Cell>| cell.map_or_else(|| "nothing".to_owned(), |cell| shown(&cell));
+        let (base, ours) = (side(cell(old, base, name)), side(cell(new, ours, name)));
+        problem(line, Some(name), format!("was {base} at the base, is {ours} now, and would become {theirs}"))
+    };
+    match (edit, ours) {
+        (RowEdit::Insert { set }, Some(_)) if base.is_none() => {
+            let differs = |(name, value): &&(String, EditedValue)| {
+                cell(new, ours, name).is_none_or(|now| !value.is_shown_by(&now))
+            };
+            set.iter().filter(differs).map(|(name, value)| three(name, &shown_value(value))).collect()
+        }
+        // Without a new row of the key, or with one that was there before, the statement decides.
+        (RowEdit::Insert { .. }, _) => Vec::new(),
+        (RowEdit::Update { set, .. }, _) => {
+            let changed = |(name, value): &&(String, EditedValue)| {
+                let (was, now) = (cell(old, base, name), cell(new, ours, name));
+                was != now && now.is_none_or(|now| !value.is_shown_by(&now))
+            };
+            set.iter().filter(changed).map(|(name, value)| three(name, &shown_value(value))).collect()
+        }
+        // Both sides removed it.
+        (RowEdit::Delete { .. }, None) => Vec::new(),
+        (RowEdit::Delete { .. }, Some(_)) => {
+            let names = old.columns.iter().map(|column| column.name.as_str());
+            let changed = names.filter(|name| cell(old, base, name) != cell(new, ours, name));
+            changed.map(|name| three(name, "nothing")).collect()
+        }
+    }
+}
+
+fn cut(text: &str) -> String {
+    match text.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+fn shown(cell: &Cell) -> String {
+    match cell {
+        Cell::Null => "NULL".to_owned(),
+        Cell::Integer(number) => number.to_string(),
+        Cell::Real(number) => format!("{number:?}"),
+        Cell::Text(bytes) => format!("'{}'", cut(&String::from_utf8_lossy(bytes))),
+        Cell::Blob(bytes) => format!("{} bytes", bytes.len()),
+    }
+}
+
+fn shown_value(value: &EditedValue) -> String {
+    match value {
+        EditedValue::Null => "NULL".to_owned(),
+        EditedValue::Number(number) => number.as_str().to_owned(),
+        EditedValue::Text(text) => format!("'{}'", cut(text)),
+        EditedValue::Blob(bytes) => format!("{} bytes", bytes.len()),
+    }
+}
+
+fn literal(value: &EditedValue) -> String {
+    match value {
+        EditedValue::Null => "NULL".to_owned(),
+        EditedValue::Number(number) => number.as_str().to_owned(),
+        // Text with NUL has no literal.
+        EditedValue::Text(text) => {
+            quote_text(text).unwrap_or_else(|| format!("CAST(X'{}' AS TEXT)", HEXUPPER.encode(text.as_bytes())))
+        }
+        EditedValue::Blob(bytes) => format!("X'{}'", HEXUPPER.encode(bytes)),
+    }
+}
+
+/// Appends the statement of an edit.
+fn append(sql: &mut String, table: &str, edit: &RowEdit) {
+    let table = quote_name(table);
+    let list = |cells: &[(String, EditedValue)], sign: &str, between: &str| {
+        let parts: Vec<String> =
+            cells.iter().map(|(name, value)| format!("{}{sign}{}", quote_name(name), literal(value))).collect();
+        parts.join(between)
+    };
+    // Writing to a string cannot fail.
+    let _ = match edit {
+        RowEdit::Insert { set } if set.is_empty() => writeln!(sql, "INSERT INTO {table} DEFAULT VALUES;"),
+        RowEdit::Insert { set } => {
+            let names: Vec<String> = set.iter().map(|(name, _)| quote_name(name)).collect();
+            let values: Vec<String> = set.iter().map(|(_, value)| literal(value)).collect();
+            writeln!(sql, "INSERT INTO {table} ({}) VALUES ({});", names.join(", "), values.join(", "))
+        }
+        RowEdit::Update { key, set } => {
+            writeln!(sql, "UPDATE {table} SET {} WHERE {};", list(set, " = ", ", "), list(key, " IS ", " AND "))
+        }
+        RowEdit::Delete { key } => writeln!(sql, "DELETE FROM {table} WHERE {};", list(key, " IS ", " AND ")),
+    };
+}
