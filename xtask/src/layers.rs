@@ -13,6 +13,8 @@ const ALLOWED: &[(&str, Uses)] = &[
     ("problem-details", Uses::Only(&[])),
     ("auth", Uses::Only(&[])),
     ("imports", Uses::Only(&[])),
+    // Tests read the files with `imports`.
+    ("exports", Uses::Only(&["domain"])),
     ("sqlite-lexer", Uses::Only(&[])),
     ("remote-protocol", Uses::Only(&["auth"])),
     ("confinement", Uses::Only(&[])),
@@ -39,7 +41,16 @@ const ALLOWED: &[(&str, Uses)] = &[
     ("https", Uses::Only(&[])),
     (
         "http-common",
-        Uses::Only(&["executor", "domain", "deployments", "auth", "problem-details", "openapi", "remote-protocol"]),
+        Uses::Only(&[
+            "executor",
+            "domain",
+            "deployments",
+            "auth",
+            "exports",
+            "problem-details",
+            "openapi",
+            "remote-protocol",
+        ]),
     ),
     ("api-v2", ADAPTER),
     ("api-v1alpha1", ADAPTER),

@@ -126,6 +126,7 @@ impl From<LegacyError<ReadError>> for ApiError {
             ReadError::Ref(error) => LegacyError(error).into(),
             ReadError::NoSuchTable(name) => absent("table", &name),
             ReadError::NoSuchColumn(name) => absent("column", &name),
+            ReadError::Content(text) => Problem::new(ErrorCode::Unprocessable, text).into(),
             ReadError::TimedOut(ms) => {
                 Problem::new(ErrorCode::Unprocessable, format!("query error: query timed out after {ms} ms")).into()
             }
@@ -162,6 +163,6 @@ fn upload_field(field: ImportField) -> &'static str {
         ImportField::FileName => "fileName",
         ImportField::FileType => "fileType",
         ImportField::PrimaryKeys => "primaryKeys",
-        other => import_field_name(other),
+        ref other => import_field_name(other),
     }
 }

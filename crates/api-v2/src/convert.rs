@@ -11,13 +11,16 @@ mod people;
 mod pulls;
 mod refs;
 mod results;
+mod row_history;
 
 pub(crate) use accounts::token;
 pub(crate) use cells::REPLACED;
 pub(crate) use columns::query_column;
+pub(crate) use history::preview;
 pub(crate) use hooks::hook_with_secret;
 pub(crate) use operations::{operation, operation_ref};
 pub(crate) use people::database_ref;
 pub(crate) use pulls::{pull, pull_summary, withdrawn};
 pub(crate) use refs::branch;
 pub(crate) use results::{failed, finished};
+pub(crate) use row_history::{row_blame, row_revision};

@@ -7,6 +7,7 @@ pub(crate) mod databases;
 pub(crate) mod deliveries;
 pub(crate) mod document;
 pub(crate) mod edits;
+pub(crate) mod exports;
 pub(crate) mod forks;
 pub(crate) mod history;
 pub(crate) mod hooks;
@@ -20,6 +21,7 @@ pub(crate) mod pull_changes;
 pub(crate) mod pulls;
 pub(crate) mod releases;
 pub(crate) mod restores;
+pub(crate) mod row_history;
 pub(crate) mod rows;
 pub(crate) mod sql;
 pub(crate) mod tags;
@@ -58,6 +60,8 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         pulls::endpoints(),
         pull_changes::endpoints(),
         history::endpoints(),
+        exports::endpoints(),
+        row_history::endpoints(),
         sql::endpoints(),
         edits::endpoints(),
         imports::endpoints(),

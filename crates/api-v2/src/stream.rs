@@ -1,10 +1,7 @@
 //! Complete results streamed as NDJSON or CSV, row by row (v2 §6.5).
 
 use branchyard_domain::ports::{Column, RowSink, ValueRef};
-use branchyard_http_common::{
-    DownloadWriter, RowOut, csv_header, csv_row, real, storage_class, write_base64, write_integer, write_json_text,
-    write_real,
-};
+use branchyard_http_common::{DownloadWriter, RowOut, csv_header, csv_row, storage_class, write_json_value};
 use serde::Serialize;
 use std::ops::ControlFlow;
 
@@ -140,30 +137,12 @@ fn ndjson_row(out: &mut impl RowOut, row: &[ValueRef<'_>]) -> bool {
         if index > 0 {
             out.buffer().push(b',');
         }
-        if !ndjson_value(out, *value) {
+        if !write_json_value(out, *value) {
             return false;
         }
     }
     out.buffer().extend_from_slice(b"]\n");
     out.flush_if_due()
-}
-
-fn ndjson_value(out: &mut impl RowOut, value: ValueRef<'_>) -> bool {
-    let buffer = out.buffer();
-    match value {
-        ValueRef::Null => buffer.extend_from_slice(b"null"),
-        ValueRef::Integer(number) => write_integer(buffer, number),
-        ValueRef::Real(number) if number.is_finite() => write_real(buffer, number),
-        ValueRef::Real(number) => json(buffer, &real(number)),
-        ValueRef::Text(bytes) => return write_json_text(out, bytes),
-        ValueRef::Blob(bytes) => {
-            buffer.push(b'"');
-            let goes_on = write_base64(out, bytes);
-            out.buffer().push(b'"');
-            return goes_on;
-        }
-    }
-    true
 }
 
 #[cfg(test)]

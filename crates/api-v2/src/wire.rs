@@ -13,6 +13,7 @@ mod operation;
 mod organization;
 mod pull;
 mod query;
+mod row_history;
 mod token;
 mod user;
 mod user_key;
@@ -21,8 +22,8 @@ mod words;
 pub(crate) use branch::{Branch, Release, Tag};
 pub(crate) use database::{Database, DatabaseRef};
 pub(crate) use diff::{
-    Commit, CommitAuthor, Conflict, ForeignKey, Index, ObjectDiff, Row, RowDiff, SchemaColumn, TableDiff, TableSchema,
-    Trigger,
+    Commit, CommitAuthor, Conflict, ForeignKey, Index, ObjectDiff, Row, RowDiff, SchemaColumn, SqlPreview, TableDiff,
+    TableSchema, Trigger,
 };
 pub(crate) use hook::{Delivery, DeliveryAttempt, DeliveryRequest, DeliverySummary, Hook, LastDelivery};
 pub(crate) use import::{ImportUpload, ImportUploadPart};
@@ -31,6 +32,7 @@ pub(crate) use operation::{Operation, OperationError, OperationRef, OperationRes
 pub(crate) use organization::{Collaborator, Member, Organization};
 pub(crate) use pull::{BranchRef, Pull, PullComment, PullSummary, WithdrawnPull};
 pub(crate) use query::{QueryColumn, QueryResult};
+pub(crate) use row_history::{BlamedColumns, CellBlame, HistoryMeta, RowBlame, RowRevision, Searched};
 pub(crate) use token::{Token, TokenUse};
 pub(crate) use user::{EmailAddress, User};
 pub(crate) use user_key::UserKey;

@@ -18,6 +18,7 @@ mod pull;
 mod ref_log;
 mod refs;
 mod release;
+mod row_resolution;
 mod session;
 mod token;
 mod upload;
@@ -47,7 +48,8 @@ pub use pull::{AuthoredPull, Pull, PullComment, PullContent, PullHeads, PullHidd
 pub use ref_log::{RefChange, RefKind, RefLogEntry};
 pub use refs::{Branch, Tag, Tagger};
 pub use release::Release;
+pub use row_resolution::{ResolvedRow, RowResolution};
 pub use session::{Invitation, Session};
 pub use token::{LastUse, Token};
-pub use upload::{FileType, Upload, UploadPart};
+pub use upload::{FileType, ImportOptions, ImportType, TextEncoding, TextOptions, Upload, UploadPart};
 pub use user_key::UserKey;

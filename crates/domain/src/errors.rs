@@ -1,5 +1,6 @@
 //! Errors, one enum per family of use cases. They hold no HTTP terms and keep the cause as `source`.
 
+mod at_time;
 mod databases;
 mod hooks;
 mod mirrors;
@@ -8,7 +9,9 @@ mod operations;
 mod people;
 mod pulls;
 mod remotes;
+mod row_history;
 
+pub use at_time::AtTimeError;
 pub use databases::{AccessError, DatabaseError, ReadError, RefError, ReleaseError};
 pub use hooks::HookError;
 pub use mirrors::MirrorError;
@@ -20,6 +23,7 @@ pub use people::{
 };
 pub use pulls::{NotShown, PullError, PullStateError};
 pub use remotes::RemoteError;
+pub use row_history::{RowHistoryError, RowKeyFault};
 
 use crate::ports::{BlobsError, EngineError, FormatError, MetadataError};
 
@@ -130,6 +134,7 @@ from_ports!(
     PullError,
     ReleaseError,
     ReadError,
+    RowHistoryError,
     RemoteError,
     OperationError,
     ImportError,

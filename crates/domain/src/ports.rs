@@ -20,14 +20,15 @@ pub use data_keys::{DataKeys, WrappedDataKey};
 pub use database_store::{DatabaseStore, ObjectDigest, ObjectInfo, StoreError};
 pub use engine::{
     BatchedWrite, CancellationToken, ChangedRows, Chunk, Collected, CollectedRows, Column, DatabaseFiles, Engine,
-    EngineError, HeldChunk, ImportColumn, ImportJob, ImportTarget, KeptCommits, KeptHeads, MergeJob, MergeOutcome,
-    PushedHistory, Reachability, ReadQuery, ReadReport, RecordedFormats, RowOrder, RowPage, RowSink, RowTest,
-    ScriptJob, Selected, Selection, SqlFailure, StartedRead, TableScan, Test, ValueRef, WriteJob, Written,
-    write_one_by_one,
+    EngineError, HeldChunk, HistoryChange, HistoryPage, HistoryPosition, HistoryQuery, ImportColumn, ImportJob,
+    ImportTarget, KeptCommits, KeptHeads, MergeJob, MergeOutcome, PreviewJob, PreviewPlace, PreviewRefusal, Previewed,
+    PreviewedTable, PushedHistory, Reachability, ReadQuery, ReadReport, RecordedFormats, RowOrder, RowPage, RowSink,
+    RowTest, ScriptJob, Selected, Selection, SqlFailure, SqliteExport, StartedRead, TableScan, Test, ValueRef,
+    WriteJob, WritePreview, Written, write_one_by_one,
 };
 pub use formats::{
-    FormatError, FormatInput, Formats, ImportFile, InferredColumn, Opener, RowSource, SqliteFileRows, SqliteFileTable,
-    SqliteFiles, TargetColumn,
+    ColumnSpelling, FormatError, FormatInput, Formats, ImportFile, InferredColumn, Opener, Respelled, RowSource,
+    SQLITE_TABLES_LISTED, SqliteFileRows, SqliteFileTable, SqliteFiles, TargetColumn,
 };
 pub use hooks::{AddressError, LookedUp, Payloads, Reply, RetryAfter, Sender, Sent, Vault, WebhookRequest};
 pub use metadata::{

@@ -3,6 +3,7 @@
 mod absent;
 mod activities;
 mod administration;
+mod at_time;
 mod branches;
 mod browse;
 mod collaborators;
@@ -46,6 +47,8 @@ mod remotes;
 mod request_counts;
 mod revisions;
 mod revocations;
+mod row_history;
+mod row_keys;
 mod run;
 mod secrets;
 mod sessions;
@@ -54,6 +57,7 @@ mod show;
 mod signals;
 mod sql;
 mod stars;
+mod statement_notes;
 mod tags;
 mod texts;
 mod tokens;
@@ -62,6 +66,7 @@ mod user_deletion;
 mod wake;
 mod worker_shares;
 mod write_keys;
+mod write_previews;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -76,7 +81,7 @@ pub use collections::{CollectionStep, Collections};
 pub use databases::{DatabaseView, Databases, EditDatabase, NewDatabase};
 pub use direct_writes::{DirectPlace, DirectProgress, DirectTurn, DirectWaiter, KeepAnswer, most_direct_turns};
 pub use edits::NewEdit;
-pub use exports::{ExportLimits, Exports};
+pub use exports::{ExportLimits, ExportedRows, Exports};
 pub use files::{NewFileImport, StoredFile};
 pub use history::History;
 pub use hooks::{
@@ -106,17 +111,20 @@ pub use recovery::Recovery;
 pub use releases::{EditRelease, NewRelease, Releases};
 pub use remotes::{RemoteRefs, Remotes};
 pub use request_counts::RequestCounts;
+pub use row_history::{CellBlame, RowBlame, RowHistories, RowHistory, RowRevision, WantedHistory};
 pub use secrets::{ResealOutcome, Secrets, UnreadableHook};
 pub use sessions::{Client, OpenedSession, Sessions, SignInLimits};
 pub use settled::SettlementWatch;
 pub use signals::Signal;
 pub use sql::{ReadEnd, Sql};
 pub use stars::Stars;
+pub use statement_notes::{StatementNotes, UnlimitedChange};
 pub use tags::{NewTag, Tags};
 pub use tokens::{MintedToken, Tokens};
-pub use uploaded::{ArrivedImport, Preview};
+pub use uploaded::{ArrivedImport, Preview, PreviewOptions};
 pub use user_deletion::{DeleteUser, DeletedUser};
 pub use wake::Wake;
+pub use write_previews::{PreviewEnd, PreviewReport};
 
 use crate::entities::{FileType, Operation};
 use crate::errors::PortError;
@@ -189,6 +197,8 @@ pub struct Limits {
     pub import_timeout_ms: u64,
     /// Time limit for the preview of a file, in milliseconds.
     pub preview_timeout_ms: u64,
+    /// Time in milliseconds in which the columns of a file are read to check the settings of an import before it is queued.
+    pub import_columns_timeout_ms: u64,
     /// Time limit for a merge, in milliseconds.
     pub merge_timeout_ms: u64,
     /// Retention of settled operations in seconds.
@@ -252,6 +262,7 @@ impl Default for Limits {
             write_timeout_ms: 60_000,
             import_timeout_ms: 600_000,
             preview_timeout_ms: 10_000,
+            import_columns_timeout_ms: 2_000,
             merge_timeout_ms: 600_000,
             operation_retention_seconds: 90 * 86_400,
             answer_retention_seconds: 86_400,
@@ -321,6 +332,7 @@ pub(crate) struct Inner {
     pub(crate) worker_shares: worker_shares::WorkerShares,
     pub(crate) direct: Arc<direct_writes::DirectWrites>,
     pub(crate) direct_ends: direct_ends::DirectEnds,
+    pub(crate) previews: write_previews::RunningPreviews,
     pub(crate) push_phases: push_phases::PushPhases,
     pub(crate) outbox: wake::Wake,
     pub(crate) revocations: revocations::Revocations,
@@ -409,6 +421,8 @@ nouns! {
     pulls: Pulls;
     /// Commits, differences and table definitions.
     history: History;
+    /// The history of rows and tables.
+    row_histories: RowHistories;
     /// SQL reads.
     sql: Sql;
     /// Table browsing.
@@ -461,6 +475,7 @@ impl Hub {
                 is_read_only: AtomicBool::new(false),
                 direct: Arc::new(direct_writes::DirectWrites::new(limits.operation_workers)),
                 direct_ends: direct_ends::DirectEnds::default(),
+                previews: write_previews::RunningPreviews::default(),
                 push_phases: push_phases::PushPhases::default(),
                 ports,
                 limits,

@@ -10,7 +10,7 @@ mod pushed;
 mod read;
 mod take_over;
 
-pub(crate) use copy::copy_history;
+pub(crate) use copy::{copy_history, damaged};
 pub(crate) use file::ChunkFile;
-pub(crate) use read::{held, read};
+pub(crate) use read::{ChunkReader, held, read};
 pub(crate) use take_over::{examine, take_over};

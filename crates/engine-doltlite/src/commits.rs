@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use branchyard_domain::entities::{Commit, LogEntry, LogPosition, LogWalk, Signature};
 use branchyard_domain::ports::EngineError;
-use branchyard_domain::values::{CommitHash, DatabaseId, Timestamp};
+use branchyard_domain::values::{ChunkHash, CommitHash, DatabaseId, Timestamp};
+use branchyard_remote_protocol::layout;
 use chrono::{DateTime, NaiveDateTime};
 use rusqlite::{OpenFlags, params_from_iter};
 
@@ -263,6 +264,22 @@ fn read_log(connection: &Connection, at: &LogPosition, limit: usize) -> rusqlite
         entries.push(LogEntry { commit, next });
     }
     Ok(entries)
+}
+
+/// Returns what the chunk of a commit says.
+pub(crate) fn from_chunk(hash: ChunkHash, commit: &layout::Commit<'_>) -> Commit {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let email = text(commit.address);
+    Commit {
+        hash: hash.as_commit(),
+        parents: commit.parents.iter().map(|parent| ChunkHash::from_bytes(*parent).as_commit()).collect(),
+        message: text(commit.message),
+        author: Signature {
+            name: text(commit.author),
+            email: if email == NO_EMAIL { String::new() } else { email },
+            at: Timestamp::from_seconds(commit.seconds),
+        },
+    }
 }
 
 fn signature(row: &rusqlite::Row<'_>) -> rusqlite::Result<Signature> {

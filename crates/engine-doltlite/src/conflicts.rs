@@ -48,7 +48,7 @@ pub(crate) fn list(
         if let Some(detail) = objects.get(table)
             && page.wants()
         {
-            page.give(Conflict { detail: Some(detail.clone()), ..blank(table, ConflictKind::Schema) });
+            page.give(Conflict { detail: Some(detail.clone()), ..blank(table, ConflictKind::Object) });
         }
         if schemas.contains(table) {
             schema_conflicts(connection, table, &mut page)?;

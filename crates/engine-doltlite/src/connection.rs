@@ -107,6 +107,23 @@ impl Connection {
         Ok(Self::new(raw, guard))
     }
 
+    /// Opens an empty file in SQLite's own format for writing. No other connection may have the file open. There is no journal: a
+    /// file that was not committed is of no use.
+    pub(crate) fn create_sqlite(path: &Path, guard: &Arc<GuardSettings>) -> rusqlite::Result<Self> {
+        let uri = format!("file:{}?doltlite_engine=sqlite&nolock=1", in_uri(path));
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+            | OpenFlags::SQLITE_OPEN_CREATE
+            | OpenFlags::SQLITE_OPEN_URI
+            | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let raw = rusqlite::Connection::open_with_flags(uri, flags)?;
+        raw.execute_batch(
+            "PRAGMA page_size = 4096; PRAGMA journal_mode = off; PRAGMA synchronous = off; PRAGMA cache_size = -16000;
+             PRAGMA temp_store = memory; PRAGMA foreign_keys = off; PRAGMA ignore_check_constraints = on;",
+        )?;
+        let guard = Guard::install(&raw, Arc::clone(guard))?;
+        Ok(Self::new(raw, guard))
+    }
+
     /// Opens an empty database in memory.
     pub(crate) fn open_scratch(guard: &Arc<GuardSettings>) -> rusqlite::Result<Self> {
         let raw = rusqlite::Connection::open_in_memory()?;

@@ -11,9 +11,10 @@ use branchyard_domain::entities::{
     Commit, Conflict, LogEntry, LogPosition, SchemaObject, Signature, TableChange, TableSchema,
 };
 use branchyard_domain::ports::{
-    BatchedWrite, ChangedRows, Chunk, Collected, Engine, EngineError, HeldChunk, ImportJob, KeptCommits, KeptHeads,
-    MergeJob, MergeOutcome, PushedHistory, Reachability, ReadQuery, ReadReport, RecordedFormats, RowPage, RowSink,
-    RowSource, RowTest, ScriptJob, Selected, Selection, SessionRequest, TableScan, WriteJob, Written, write_one_by_one,
+    BatchedWrite, ChangedRows, Chunk, Collected, Engine, EngineError, HeldChunk, HistoryPage, HistoryPosition,
+    HistoryQuery, ImportJob, KeptCommits, KeptHeads, MergeJob, MergeOutcome, PreviewJob, Previewed, PushedHistory,
+    Reachability, ReadQuery, ReadReport, RecordedFormats, RowPage, RowSink, RowSource, RowTest, ScriptJob, Selected,
+    Selection, SessionRequest, SqliteExport, TableScan, WriteJob, Written, write_one_by_one,
 };
 use branchyard_domain::values::{ChunkHash, CommitHash, CommitPrefix, DatabaseId};
 use parking_lot::Mutex;
@@ -23,6 +24,7 @@ use crate::branch;
 use crate::chunks::{self, ChunkFile};
 use crate::commits::{self, AncestorCache};
 use crate::connection::{Connection, ConnectionUse};
+use crate::diff::Comparison;
 use crate::files::Files;
 use crate::format::{FormatCheck, NEWEST_FORMAT, format_of, refuse_newer};
 use crate::guard::GuardSettings;
@@ -35,6 +37,7 @@ use crate::queue::{WriteQueues, WriteTurn};
 use crate::reach::{Scope, parents_of};
 use crate::sql::{errors, shape};
 use crate::watchdog::Watchdog;
+use crate::write_preview::PreviewCopies;
 
 /// An engine that stores databases as DoltLite files in a folder.
 pub struct DoltliteEngine {
@@ -44,6 +47,7 @@ pub struct DoltliteEngine {
     pub(crate) watchdog: Arc<Watchdog>,
     pub(crate) ancestors: Mutex<AncestorCache>,
     pub(crate) trials: Trials,
+    pub(crate) preview_copies: PreviewCopies,
     readers: IdleConnections<ReaderKey>,
     writers: IdleConnections<()>,
     pub(crate) chunk_files: IdleConnections<(), ChunkFile>,
@@ -117,6 +121,7 @@ impl DoltliteEngine {
             watchdog,
             ancestors: Mutex::default(),
             trials: Trials::default(),
+            preview_copies: PreviewCopies::default(),
             proved: Mutex::default(),
             guard: Arc::new(guard),
             ancestry: Arc::default(),
@@ -249,13 +254,23 @@ impl DoltliteEngine {
         work: impl FnOnce(&Connection) -> Result<T, rusqlite::Error>,
     ) -> Result<T, EngineError> {
         self.reading(database, at, |connection| {
-            let fault = |error| errors::fault_at(context, at, error);
-            let timed = connection.limit_time(&self.watchdog, timeout).map_err(fault)?;
-            match work(connection) {
-                Err(error) if errors::cut_short(&error) => Err(timed.ended().unwrap_or_else(|| fault(error))),
-                other => other.map_err(fault),
-            }
+            self.timing(timeout, connection, work, |error| errors::fault_at(context, at, error))
         })
+    }
+
+    /// Runs `work` on a connection with a time limit. `fault` returns the error of a statement that failed for another reason.
+    pub(crate) fn timing<T>(
+        &self,
+        timeout: Duration,
+        connection: &Connection,
+        work: impl FnOnce(&Connection) -> Result<T, rusqlite::Error>,
+        fault: impl Fn(rusqlite::Error) -> EngineError,
+    ) -> Result<T, EngineError> {
+        let timed = connection.limit_time(&self.watchdog, timeout).map_err(&fault)?;
+        match work(connection) {
+            Err(error) if errors::cut_short(&error) => Err(timed.ended().unwrap_or_else(|| fault(error))),
+            other => other.map_err(&fault),
+        }
     }
 
     /// Runs `work` on the write connection of a database. A transaction that `work` leaves open is rolled back.
@@ -300,7 +315,7 @@ impl DoltliteEngine {
         })
     }
 
-    fn scope(&self, database: DatabaseId, at: &CommitHash) -> Option<Arc<Scope>> {
+    pub(crate) fn scope(&self, database: DatabaseId, at: &CommitHash) -> Option<Arc<Scope>> {
         let reachability = Arc::clone(self.reachability.get()?);
         Some(Arc::new(Scope {
             database,
@@ -655,6 +670,10 @@ impl Engine for DoltliteEngine {
         write_one_by_one(base, writes, at_most, |job| crate::write::write(self, &turn, job))
     }
 
+    fn preview_write(&self, database: DatabaseId, job: &PreviewJob<'_>) -> Result<Previewed, EngineError> {
+        crate::write_preview::preview(self, database, job)
+    }
+
     fn merge(&self, database: DatabaseId, job: &MergeJob<'_>) -> Result<MergeOutcome, EngineError> {
         let turn = self.queues.enter(database);
         crate::merge::merge(self, &turn, job)
@@ -713,7 +732,7 @@ impl Engine for DoltliteEngine {
         from: &CommitHash,
         to: &CommitHash,
     ) -> Result<Vec<TableChange>, EngineError> {
-        crate::diff::changed_tables(self, database, from, to)
+        crate::diff::changed_tables(&Comparison::of_commits(self, database, from, to))
     }
 
     fn changed_rows(
@@ -724,7 +743,16 @@ impl Engine for DoltliteEngine {
         table: &str,
         page: &RowPage,
     ) -> Result<ChangedRows, EngineError> {
-        crate::diff::changed_rows(self, database, (from, to), table, page)
+        crate::diff::changed_rows(&Comparison::of_commits(self, database, from, to), table, page)
+    }
+
+    fn row_history(
+        &self,
+        database: DatabaseId,
+        at: &HistoryPosition,
+        wanted: &HistoryQuery<'_>,
+    ) -> Result<HistoryPage, EngineError> {
+        crate::row_history::row_history(self, database, at, wanted)
     }
 
     fn tables(&self, database: DatabaseId, at: &CommitHash) -> Result<Vec<TableSchema>, EngineError> {
@@ -742,6 +770,24 @@ impl Engine for DoltliteEngine {
         self.reading(database, at, |connection| {
             crate::schema::objects(connection).map_err(|error| errors::fault_at("read the definitions", at, error))
         })
+    }
+
+    fn export_sqlite(
+        &self,
+        database: DatabaseId,
+        at: &CommitHash,
+        into: &File,
+        job: &SqliteExport,
+    ) -> Result<(), EngineError> {
+        let temporary = self.files.temporary();
+        self.reading(database, at, |connection| {
+            crate::sqlite_export::write(self, connection, at, temporary.path(), job)
+        })?;
+        crate::sqlite_export::hand_over(temporary.path(), into)
+    }
+
+    fn scratch_folder(&self) -> PathBuf {
+        self.files.temporary_folder()
     }
 
     fn verify(&self, database: DatabaseId, heads: &[CommitHash]) -> Result<Vec<String>, EngineError> {

@@ -151,6 +151,11 @@ impl Files {
         Temporary { path: self.temporary_path() }
     }
 
+    /// Returns the folder of temporary files.
+    pub fn temporary_folder(&self) -> PathBuf {
+        self.folder.join(TEMPORARY)
+    }
+
     /// Returns a path as [`Files::temporary`] does. The file is removed by its owner, or by [`Files::clear_temporary`].
     pub fn temporary_path(&self) -> PathBuf {
         let n = self.next.fetch_add(1, Ordering::Relaxed);

@@ -16,6 +16,7 @@ use crate::engine::DoltliteEngine;
 use crate::memory::MemoryBudget;
 use crate::objects::{self, Objects};
 use crate::queue::WriteTurn;
+use crate::row_resolutions;
 use crate::schema;
 use crate::sql::errors;
 use crate::write::start;
@@ -26,7 +27,9 @@ pub(crate) fn merge(
     job: &MergeJob<'_>,
 ) -> Result<MergeOutcome, EngineError> {
     let base = base(engine, turn.database(), job.ours, job.theirs)?;
-    if let Some(head) = without_merging(&base, job.ours, job.theirs) {
+    if let Some(head) = without_merging(&base, job.ours, job.theirs)
+        && (job.fast_forward || head == *job.ours)
+    {
         return Ok(MergeOutcome::Head(head));
     }
     engine.writing(turn, |connection| {
@@ -91,7 +94,9 @@ fn merge_on(
     attempt(connection, job.ours, job.theirs)?;
     let mut objects = objects::in_conflict(engine, database, connection, [base, job.ours, job.theirs])?;
     let mut left = unsettled(connection, &objects)?;
-    if !left.is_empty() {
+    if !left.is_empty() || !job.rows.is_empty() {
+        row_resolutions::resolve(connection, job.rows)?;
+        left = unsettled(connection, &objects)?;
         resolve(connection, &left, job.resolve, &mut objects)?;
         left = unsettled(connection, &objects)?;
     }
@@ -143,7 +148,7 @@ fn unsettled(connection: &Connection, objects: &Objects) -> Result<BTreeMap<Stri
             connection.raw().prepare(sql)?.query_map([], |row| Ok((row.get(0)?, cells::count(row, 1)?)))?.collect()
         };
         for (table, count) in counts().map_err(|error| errors::fault("count conflicts", error))? {
-            if table != objects::TABLE {
+            if table != objects::TABLE && count > 0 {
                 *left.entry(table).or_insert(0) += count;
             }
         }

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use branchyard_domain::entities::Signature;
-use branchyard_domain::ports::{EngineError, FormatError};
+use branchyard_domain::ports::{EngineError, FormatError, SqliteExport};
 use branchyard_domain::values::{CommitHash, DatabaseId};
 
 use crate::collect::{self, CollectedHistory};
@@ -231,6 +231,26 @@ impl DoltliteEngine {
         collect::check_new_file(self, &self.files.path(database), heads, commits)
     }
 
+    /// Writes the tables at a commit to an empty file, as [`Engine::export_sqlite`](branchyard_domain::ports::Engine::export_sqlite)
+    /// does.
+    ///
+    /// # Errors
+    /// As that method.
+    pub fn export_sqlite_into(
+        &self,
+        database: DatabaseId,
+        at: &CommitHash,
+        file: OwnedFd,
+        job: &SqliteExport,
+    ) -> Result<(), EngineError> {
+        provide_at(Path::new(COPY), ProvidedFile { file, lock: None })?;
+        let written = self.reading(database, at, |connection| {
+            crate::sqlite_export::write(self, connection, at, Path::new(COPY), job)
+        });
+        withdraw_at(Path::new(COPY));
+        written
+    }
+
     /// Opens a SQLite 3 file. As [`Self::open_sqlite`], without spooling.
     ///
     /// # Errors
@@ -241,10 +261,23 @@ impl DoltliteEngine {
         table: &str,
         timeout: Duration,
     ) -> Result<crate::SqliteTable, FormatError> {
-        let provided = provide_at(Path::new(COPY), ProvidedFile { file, lock: None });
-        provided.map_err(|error| FormatError::Io(io::Error::other(error)))?;
+        provide_sqlite(file)?;
         self.open_spooled(PathBuf::from(COPY), None, table, timeout)
     }
+
+    /// Returns the names of the tables in a SQLite 3 file. As [`Self::sqlite_tables`], without spooling.
+    ///
+    /// # Errors
+    /// As [`Self::open_sqlite`].
+    pub fn provided_sqlite_tables(&self, file: OwnedFd, timeout: Duration) -> Result<Vec<String>, FormatError> {
+        provide_sqlite(file)?;
+        self.tables_of_spooled(PathBuf::from(COPY), timeout)
+    }
+}
+
+fn provide_sqlite(file: OwnedFd) -> Result<(), FormatError> {
+    let provided = provide_at(Path::new(COPY), ProvidedFile { file, lock: None });
+    provided.map_err(|error| FormatError::Io(io::Error::other(error)))
 }
 
 fn provide_at(path: &Path, file: ProvidedFile) -> Result<(), EngineError> {

@@ -26,6 +26,20 @@ pub(crate) fn table_names(connection: &Connection) -> rusqlite::Result<Vec<Strin
     connection.raw().prepare_cached(&sql)?.query_map([], |row| row.get(0))?.collect()
 }
 
+/// Returns the names and the `CREATE` statements of the user's tables, by name.
+pub(crate) fn table_definitions(connection: &Connection) -> rusqlite::Result<Vec<(String, String)>> {
+    let sql = format!("SELECT name, sql FROM sqlite_schema WHERE type = 'table' AND {USERS} ORDER BY name");
+    let mut statement = connection.raw().prepare_cached(&sql)?;
+    statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
+}
+
+/// Returns the columns of a table that hold values of their own, in order. Generated columns do not.
+pub(crate) fn stored_columns(connection: &Connection, table: &str) -> rusqlite::Result<Vec<String>> {
+    let mut statement =
+        connection.raw().prepare_cached("SELECT name FROM pragma_table_xinfo(?) WHERE hidden = 0 ORDER BY cid")?;
+    statement.query_map([table], |row| row.get(0))?.collect()
+}
+
 /// Finds a table or view regardless of letter case. Returns its name as stored and its kind.
 pub(crate) fn find(connection: &Connection, table: &str) -> rusqlite::Result<Option<(String, TableKind)>> {
     let sql = format!(
@@ -153,7 +167,7 @@ pub(crate) fn hide_columns(tables: &mut [TableSchema], names_hidden: impl Fn(&st
 pub(crate) fn columns(connection: &Connection, table: &str) -> rusqlite::Result<Vec<(TableColumn, u32)>> {
     // Hidden columns of virtual tables (1) are left out; generated columns (2, 3) are not.
     let mut statement = connection.raw().prepare_cached(
-        "SELECT name, type, \"notnull\", dflt_value, pk FROM pragma_table_xinfo(?) WHERE hidden <> 1 ORDER BY cid",
+        "SELECT name, type, \"notnull\", dflt_value, pk, hidden > 1 FROM pragma_table_xinfo(?) WHERE hidden <> 1 ORDER BY cid",
     )?;
     let mut rows = statement.query([table])?;
     let mut columns = Vec::new();
@@ -169,6 +183,7 @@ pub(crate) fn columns(connection: &Connection, table: &str) -> rusqlite::Result<
                 nullable: !not_null && place == 0,
                 default: row.get(3)?,
                 in_primary_key: place > 0,
+                is_generated: row.get(5)?,
             },
             place,
         ));

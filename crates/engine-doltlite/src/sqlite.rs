@@ -13,7 +13,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use branchyard_domain::entities::{Cell, RowProblem};
-use branchyard_domain::ports::{FormatError, SqliteFileRows, SqliteFileTable, SqliteFiles};
+use branchyard_domain::ports::{FormatError, SQLITE_TABLES_LISTED, SqliteFileRows, SqliteFileTable, SqliteFiles};
 use branchyard_sqlite_lexer::{quote_name, quote_names};
 
 use crate::cells;
@@ -65,6 +65,36 @@ impl DoltliteEngine {
         self.open_spooled(temporary.path().to_owned(), Some(temporary), table, timeout)
     }
 
+    /// Spools a SQLite 3 file, and returns the names of its tables.
+    ///
+    /// # Errors
+    /// As [`Self::open_sqlite`].
+    pub fn sqlite_tables(&self, file: &mut dyn Read, timeout: Duration) -> Result<Vec<String>, FormatError> {
+        let temporary = self.files.temporary();
+        spool(file, temporary.path())?;
+        self.tables_of_spooled(temporary.path().to_owned(), timeout)
+    }
+
+    /// Returns the names of the tables in a SQLite 3 file that was spooled to `path`.
+    pub(crate) fn tables_of_spooled(&self, path: PathBuf, timeout: Duration) -> Result<Vec<String>, FormatError> {
+        let opening = self.opener(path, None, timeout);
+        let connection = opening.open()?;
+        let found = opening.within(&connection, |memory| {
+            memory.spend(|| tables(&connection, &format!("ORDER BY name LIMIT {SQLITE_TABLES_LISTED}")))
+        });
+        found.map_err(|error| opening.told(&error))
+    }
+
+    fn opener(&self, path: PathBuf, file: Option<Temporary>, timeout: Duration) -> SqliteOpener {
+        SqliteOpener {
+            path,
+            _file: file,
+            guard: Arc::clone(self.guard()),
+            watchdog: Arc::clone(&self.watchdog),
+            deadline: Instant::now() + timeout,
+        }
+    }
+
     /// Opens a SQLite 3 file that was spooled to `path`.
     pub(crate) fn open_spooled(
         &self,
@@ -73,13 +103,7 @@ impl DoltliteEngine {
         table: &str,
         timeout: Duration,
     ) -> Result<SqliteTable, FormatError> {
-        let opening = Arc::new(SqliteOpener {
-            path,
-            _file: file,
-            guard: Arc::clone(self.guard()),
-            watchdog: Arc::clone(&self.watchdog),
-            deadline: Instant::now() + timeout,
-        });
+        let opening = Arc::new(self.opener(path, file, timeout));
         let connection = opening.open()?;
         let found = opening.within(&connection, |memory| memory.spend(|| look(&connection, table)));
         let (name, columns) = found.map_err(|error| opening.told(&error))?.map_err(FormatError::File)?;
@@ -90,6 +114,10 @@ impl DoltliteEngine {
 }
 
 impl SqliteFiles for DoltliteEngine {
+    fn sqlite_tables(&self, file: &mut dyn Read, timeout: Duration) -> Result<Vec<String>, FormatError> {
+        self.sqlite_tables(file, timeout)
+    }
+
     fn open_sqlite(
         &self,
         file: &mut dyn Read,
@@ -142,11 +170,16 @@ pub fn spool(file: &mut dyn Read, path: &Path) -> Result<(), FormatError> {
 /// The table and its columns, or a description of what is wrong with the file.
 type Inspected = Result<(String, Vec<(branchyard_domain::entities::TableColumn, u32)>), String>;
 
+/// Returns the names of the tables of a file. `order` follows the statement.
+fn tables(connection: &Connection, order: &str) -> rusqlite::Result<Vec<String>> {
+    let sql = format!(
+        "SELECT name FROM pragma_table_list WHERE schema = 'main' AND type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' {order}"
+    );
+    connection.raw().prepare(&sql)?.query_map([], |row| row.get(0))?.collect()
+}
+
 fn look(connection: &Connection, wanted: &str) -> rusqlite::Result<Inspected> {
-    let mut tables = connection.raw().prepare(
-        "SELECT name FROM pragma_table_list WHERE schema = 'main' AND type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'",
-    )?;
-    let tables: Vec<String> = tables.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
+    let tables = tables(connection, "")?;
     let named = tables.iter().find(|name| name.eq_ignore_ascii_case(wanted));
     let Some(table) = named.or(if tables.len() == 1 { tables.first() } else { None }) else {
         let count = tables.len();

@@ -57,6 +57,8 @@ pub(crate) fn write(engine: &DoltliteEngine, turn: &WriteTurn, job: &WriteJob<'_
                 message,
                 author: job.author,
                 resolve: &std::collections::BTreeMap::new(),
+                rows: &[],
+                fast_forward: true,
                 timeout: job.timeout,
             },
         )?,
@@ -215,27 +217,36 @@ fn run(
     timed: &TimeLimit<'_>,
     memory: &MemoryBudget,
 ) -> Result<(), (StatementFailure, u32)> {
+    for_each_statement(sql, |place, number| {
+        if alone_from.is_some_and(|first| number >= first) {
+            run_alone(connection, place, number > 1, memory)?;
+        } else {
+            run_one(connection, place, number > 1, memory)?;
+        }
+        if timed.expired() {
+            return Err(SqlFailure::TimedOut(0).into());
+        }
+        if memory.is_getting_short() {
+            set_down(connection).map_err(|error| place.failed(error, &StatementEffects::default()))?;
+            memory.renew();
+        }
+        Ok(())
+    })
+}
+
+/// Calls `work` with each statement of a text and its number, from 1. Returns the number of the statement that failed.
+pub(crate) fn for_each_statement(
+    sql: &str,
+    mut work: impl FnMut(&StatementPosition<'_>, u32) -> Result<(), StatementFailure>,
+) -> Result<(), (StatementFailure, u32)> {
     no_nul(sql).map_err(|failure| (failure.into(), 1))?;
-    let mut number = 0;
-    let mut start = 0;
+    let (mut number, mut start) = (0, 0);
     while !skip_to_statement(&sql[start..]).is_empty() {
         number += 1;
         let text = &sql[start..start + statement_length(&sql[start..])];
         let place = StatementPosition { whole: sql, text, start, mode: GuardMode::Writer };
         not_too_complex(text).map_err(|failure| (failure.into(), number))?;
-        let ran = if alone_from.is_some_and(|first| number >= first) {
-            run_alone(connection, &place, number > 1, memory)
-        } else {
-            run_one(connection, &place, number > 1, memory)
-        };
-        ran.map_err(|failed| (failed, number))?;
-        if timed.expired() {
-            return Err((SqlFailure::TimedOut(0).into(), number));
-        }
-        if memory.is_getting_short() {
-            set_down(connection).map_err(|error| (place.failed(error, &StatementEffects::default()), number))?;
-            memory.renew();
-        }
+        work(&place, number).map_err(|failed| (failed, number))?;
         start += text.len();
     }
     if number == 0 { Err((StatementPosition::all(sql, GuardMode::Writer).ends_early().into(), 1)) } else { Ok(()) }

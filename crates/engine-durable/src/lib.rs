@@ -13,6 +13,7 @@ mod lease;
 mod local_file;
 mod objects;
 mod port;
+mod previews;
 mod put_off;
 
 pub use engine::{DurableEngine, DurablePorts, Figures, HandedOver, Lag, Leaders, RecordAge, RecordSource};

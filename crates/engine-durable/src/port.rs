@@ -1,6 +1,7 @@
 //! The port: which calls write, and which read.
 
 use std::fs::File;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,9 +9,10 @@ use branchyard_domain::entities::{
     Commit, Conflict, LogEntry, LogPosition, SchemaObject, Signature, TableChange, TableSchema,
 };
 use branchyard_domain::ports::{
-    BatchedWrite, ChangedRows, Chunk, Collected, Engine, EngineError, HeldChunk, ImportJob, KeptCommits, KeptHeads,
-    MergeJob, MergeOutcome, PushedHistory, Reachability, ReadQuery, ReadReport, RecordedFormats, RowPage, RowSink,
-    RowSource, RowTest, ScriptJob, Selected, Selection, StartedRead, TableScan, WriteJob, Written,
+    BatchedWrite, ChangedRows, Chunk, Collected, Engine, EngineError, HeldChunk, HistoryPage, HistoryPosition,
+    HistoryQuery, ImportJob, KeptCommits, KeptHeads, MergeJob, MergeOutcome, PreviewJob, Previewed, PushedHistory,
+    Reachability, ReadQuery, ReadReport, RecordedFormats, RowPage, RowSink, RowSource, RowTest, ScriptJob, Selected,
+    Selection, SqliteExport, StartedRead, TableScan, WriteJob, Written,
 };
 use branchyard_domain::values::{ChunkHash, CommitHash, CommitPrefix, DatabaseId};
 
@@ -267,6 +269,10 @@ impl<S: RecordSource> Engine for DurableEngine<S> {
         self.read(database, || self.inner().count(database, at, table, tests, timeout))
     }
 
+    fn preview_write(&self, database: DatabaseId, job: &PreviewJob<'_>) -> Result<Previewed, EngineError> {
+        self.preview(database, job)
+    }
+
     fn merge(&self, database: DatabaseId, job: &MergeJob<'_>) -> Result<MergeOutcome, EngineError> {
         self.write(database, || self.inner().merge(database, job))
     }
@@ -330,12 +336,39 @@ impl<S: RecordSource> Engine for DurableEngine<S> {
         self.read(database, || self.inner().changed_rows(database, from, to, table, page))
     }
 
+    fn row_history(
+        &self,
+        database: DatabaseId,
+        at: &HistoryPosition,
+        wanted: &HistoryQuery<'_>,
+    ) -> Result<HistoryPage, EngineError> {
+        self.read(database, || self.inner().row_history(database, at, wanted))
+    }
+
     fn tables(&self, database: DatabaseId, at: &CommitHash) -> Result<Vec<TableSchema>, EngineError> {
         self.read(database, || self.inner().tables(database, at))
     }
 
     fn objects(&self, database: DatabaseId, at: &CommitHash) -> Result<Vec<SchemaObject>, EngineError> {
         self.read(database, || self.inner().objects(database, at))
+    }
+
+    fn export_sqlite(
+        &self,
+        database: DatabaseId,
+        at: &CommitHash,
+        into: &File,
+        job: &SqliteExport,
+    ) -> Result<(), EngineError> {
+        self.read(database, || {
+            // A call that is made again begins again.
+            into.set_len(0).map_err(|error| EngineError::Unavailable(format!("empty a temporary file: {error}")))?;
+            self.inner().export_sqlite(database, at, into, job)
+        })
+    }
+
+    fn scratch_folder(&self) -> PathBuf {
+        self.inner().scratch_folder()
     }
 
     fn verify(&self, database: DatabaseId, heads: &[CommitHash]) -> Result<Vec<String>, EngineError> {

@@ -2,6 +2,7 @@
 
 mod files;
 mod port;
+mod previews;
 mod reads;
 pub(crate) mod sinks;
 mod trial_merges;
@@ -15,8 +16,9 @@ use std::time::Duration;
 use branchyard_domain::ports::{CancellationToken, Engine, EngineError, Reachability, RowSink, SqlFailure, Written};
 use branchyard_domain::values::{CommitHash, DatabaseId};
 use branchyard_engine_doltlite::{
-    AncestorCache, Ancestry, Files, FormatCheck, MemoryLender as _, MemoryPool, PutOffCopies, Temporary, Trials,
-    WriteQueues, WriteTurn, copy_file, copy_for_now, format_of, io_fault, limit_process_memory, missing, refuse_newer,
+    AncestorCache, Ancestry, Files, FormatCheck, MemoryLender as _, MemoryPool, PreviewCopies, PutOffCopies, Temporary,
+    Trials, WriteQueues, WriteTurn, copy_file, copy_for_now, format_of, io_fault, limit_process_memory, missing,
+    refuse_newer,
 };
 use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
@@ -53,6 +55,7 @@ pub struct ProcessEngine {
     ancestry: Ancestry,
     ancestors: Mutex<AncestorCache>,
     trials: Trials,
+    preview_copies: PreviewCopies,
     reachability: OnceLock<HiddenReachability>,
 }
 
@@ -135,6 +138,7 @@ impl ProcessEngine {
             ancestry: Ancestry::default(),
             ancestors: Mutex::default(),
             trials: Trials::default(),
+            preview_copies: PreviewCopies::default(),
             reachability: OnceLock::new(),
         })
     }

@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use branchyard_domain::entities::{Cell, ImportMode, LogPosition, Side, Signature};
-use branchyard_domain::ports::{ImportColumn, ImportTarget, RowPage, RowTest};
+use branchyard_domain::entities::{Cell, ImportMode, LogPosition, RowResolution, Side, Signature};
+use branchyard_domain::ports::{HistoryPosition, ImportColumn, ImportTarget, RowPage, RowTest};
 use branchyard_domain::values::{ChunkHash, CommitHash, DatabaseId};
 use branchyard_engine_doltlite::{ConflictQuery, HeadPair};
 
@@ -75,6 +75,16 @@ pub(crate) struct Write {
     pub(crate) timeout: Duration,
 }
 
+/// A preview of a write, as `branchyard_domain::ports::PreviewJob`. It runs in the file of the worker.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Preview {
+    pub(crate) base: CommitHash,
+    pub(crate) statements: String,
+    pub(crate) timeout: Duration,
+    pub(crate) rows: usize,
+    pub(crate) bytes: usize,
+}
+
 /// A write of several, as `branchyard_domain::ports::BatchedWrite`.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct WriteOfBatch {
@@ -92,6 +102,8 @@ pub(crate) struct Merge {
     pub(crate) message: String,
     pub(crate) author: Signature,
     pub(crate) resolve: BTreeMap<String, Side>,
+    pub(crate) rows: Vec<RowResolution>,
+    pub(crate) fast_forward: bool,
     pub(crate) timeout: Duration,
 }
 
@@ -121,8 +133,9 @@ pub(crate) struct Script {
 wire_struct! {
     Page { table, tests, order, backwards, after, skip, limit, timeout }
     Write { base, statements, message, then_merge, author, timeout }
+    Preview { base, statements, timeout, rows, bytes }
     WriteOfBatch { statements, message, author, timeout }
-    Merge { ours, theirs, message, author, resolve, timeout }
+    Merge { ours, theirs, message, author, resolve, rows, fast_forward, timeout }
     Import { base, table, target, columns, message, author, timeout }
     Script { base, target, statement_bytes, message, author, timeout }
 }
@@ -188,6 +201,14 @@ pub(crate) enum Call {
         table: String,
         page: RowPage,
     },
+    RowHistory {
+        at: HistoryPosition,
+        table: String,
+        key: Option<Vec<(String, Cell)>>,
+        limit: usize,
+        bytes: usize,
+        timeout: Duration,
+    },
     Tables {
         at: CommitHash,
     },
@@ -195,6 +216,7 @@ pub(crate) enum Call {
         at: CommitHash,
     },
     Write(Write),
+    Preview(Preview),
     /// Run writes one after the other, the first on `base`.
     WriteBatch {
         base: CommitHash,
@@ -256,6 +278,16 @@ pub(crate) enum Call {
         table: String,
         timeout: Duration,
     },
+    /// Write the tables of a commit to a SQLite file.
+    ExportSqlite {
+        at: CommitHash,
+        max_bytes: u64,
+        timeout: Duration,
+    },
+    /// List the tables of a SQLite file.
+    SqliteTables {
+        timeout: Duration,
+    },
     /// Read that table.
     ReadSqlite {
         table: String,
@@ -297,6 +329,10 @@ wire_enum!(Call {
     30 => ExaminePush { tips },
     31 => TakeOverPush { tips },
     32 => CheckCommit { commit, trusted, timeout },
+    33 => RowHistory { at, table, key, limit, bytes, timeout },
+    34 => Preview(job),
+    36 => SqliteTables { timeout },
+    37 => ExportSqlite { at, max_bytes, timeout },
 });
 
 /// The kind of a message to a worker.

@@ -36,6 +36,11 @@ struct ProcessSqliteTable {
 pub struct ProcessSqliteFiles(pub Arc<ProcessEngine>);
 
 impl SqliteFiles for ProcessSqliteFiles {
+    fn sqlite_tables(&self, file: &mut dyn Read, timeout: Duration) -> Result<Vec<String>, FormatError> {
+        let spooled = ProcessSqliteTable::spool(&self.0, file, "", timeout)?;
+        spooled.run(&Call::SqliteTables { timeout: spooled.left() }, &mut Ends::default())
+    }
+
     fn open_sqlite(
         &self,
         file: &mut dyn Read,
@@ -69,8 +74,8 @@ impl SqliteFileTable for ProcessSqliteTable {
 }
 
 impl ProcessSqliteTable {
-    /// Spools a file, and finds its table.
-    fn open(
+    /// Spools a file.
+    fn spool(
         engine: &Arc<ProcessEngine>,
         file: &mut dyn Read,
         table: &str,
@@ -78,13 +83,23 @@ impl ProcessSqliteTable {
     ) -> Result<Self, FormatError> {
         let temporary = engine.files.temporary();
         spool(file, temporary.path())?;
-        let mut found = Self {
+        Ok(Self {
             engine: Arc::clone(engine),
             file: Arc::new(temporary),
             wanted: table.to_owned(),
             deadline: Instant::now() + timeout,
             shape: TableShape { columns: Vec::new(), primary_key: Vec::new() },
-        };
+        })
+    }
+
+    /// Spools a file, and finds its table.
+    fn open(
+        engine: &Arc<ProcessEngine>,
+        file: &mut dyn Read,
+        table: &str,
+        timeout: Duration,
+    ) -> Result<Self, FormatError> {
+        let mut found = Self::spool(engine, file, table, timeout)?;
         let call = Call::InspectSqlite { table: table.to_owned(), timeout: found.left() };
         found.shape = found.run(&call, &mut Ends::default())?;
         Ok(found)

@@ -3,10 +3,10 @@
 
 use branchyard_deployments::errors::{DeploymentError, DeploymentField};
 use branchyard_domain::errors::{
-    AccessError, AdministrationError, CollaboratorError, DatabaseError, EditError, EditFault, HistoryError, HookError,
-    ImportError, ImportField, KeyError, MirrorError, NodeError, OperationError, OrganizationError, PeopleError,
-    PortError, PullError, PullStateError, QuotaError, ReadError, RefError, ReleaseError, RemoteError, SignUpError,
-    TokenError,
+    AccessError, AdministrationError, AtTimeError, CollaboratorError, DatabaseError, EditError, EditFault,
+    HistoryError, HookError, ImportError, ImportField, KeyError, MirrorError, NodeError, OperationError,
+    OrganizationError, PeopleError, PortError, PullError, PullStateError, QuotaError, ReadError, RefError,
+    ReleaseError, RemoteError, RowHistoryError, SignUpError, TokenError,
 };
 use branchyard_domain::ports::{AddressError, ClusterError, EngineError, MetadataError};
 use branchyard_domain::values::Timestamp;
@@ -396,12 +396,46 @@ impl From<ReleaseError> for ApiError {
     }
 }
 
+impl From<AtTimeError> for ApiError {
+    fn from(error: AtTimeError) -> Self {
+        match error {
+            AtTimeError::NotABranch(_) => {
+                let text = error.to_string();
+                let problem = Problem::new(ErrorCode::ValidationFailed, text.clone());
+                problem.with_error(FieldError::at_parameter("at", text)).into()
+            }
+            AtTimeError::NotThen(_) | AtTimeError::TooFar(_) => plain(ErrorCode::Unprocessable, &error),
+            AtTimeError::Ref(error) => error.into(),
+            AtTimeError::Port(fault) => fault.into(),
+        }
+    }
+}
+
+impl From<RowHistoryError> for ApiError {
+    fn from(error: RowHistoryError) -> Self {
+        match error {
+            RowHistoryError::IsView(_) | RowHistoryError::NoPrimaryKey(_) => plain(ErrorCode::Unprocessable, &error),
+            RowHistoryError::Key(faults) => {
+                let texts: Vec<String> = faults.iter().map(ToString::to_string).collect();
+                let first = texts.first().cloned().unwrap_or_default();
+                let errors: Vec<FieldError> =
+                    texts.into_iter().map(|text| FieldError::at_parameter("key", text)).collect();
+                Problem::new(ErrorCode::ValidationFailed, format!("key: {first}")).with_errors(errors).into()
+            }
+            RowHistoryError::NoSuchRow(_) => plain(ErrorCode::NotFound, &error),
+            RowHistoryError::Read(error) => error.into(),
+            RowHistoryError::Port(fault) => fault.into(),
+        }
+    }
+}
+
 impl From<ReadError> for ApiError {
     fn from(error: ReadError) -> Self {
         match error {
             ReadError::Ref(error) => error.into(),
             ReadError::NoSuchTable(_) => plain(ErrorCode::NotFound, &error),
             ReadError::NoSuchColumn(_) => plain(ErrorCode::ValidationFailed, &error),
+            ReadError::Content(_) => plain(ErrorCode::Unprocessable, &error),
             ReadError::TimedOut(_) => plain(ErrorCode::Unprocessable, &error),
             ReadError::Port(fault) => fault.into(),
         }
@@ -426,10 +460,10 @@ impl From<OperationError> for ApiError {
             OperationError::Denied | OperationError::NotYours | OperationError::MayNotCreateFor(_) => {
                 plain(ErrorCode::PermissionDenied, &error)
             }
-            OperationError::NotQueued => plain(ErrorCode::Conflict, &error),
+            OperationError::NotQueued | OperationError::OtherHead { .. } => plain(ErrorCode::Conflict, &error),
             OperationError::QueueFull(_) => plain(ErrorCode::RateLimited, &error),
             OperationError::Quota(error) => error.into(),
-            OperationError::NameTaken(_) | OperationError::TooManyDatabases(_) => {
+            OperationError::NameTaken(_) | OperationError::BranchExists(_) | OperationError::TooManyDatabases(_) => {
                 plain(ErrorCode::Unprocessable, &error)
             }
             OperationError::History(error) => error.into(),
@@ -467,7 +501,7 @@ fn edit_fault(fault: &EditFault) -> FieldError {
 }
 
 /// Returns the name of a field of an import in the body of a request of v2.
-pub fn import_field_name(field: ImportField) -> &'static str {
+pub fn import_field_name(field: &ImportField) -> &'static str {
     match field {
         ImportField::ContentLength => "content_length",
         ImportField::PartCount => "num_parts",
@@ -479,6 +513,9 @@ pub fn import_field_name(field: ImportField) -> &'static str {
         ImportField::Message => "commit_message",
         ImportField::PrimaryKeys => "primary_keys",
         ImportField::ColumnMap => "column_map",
+        ImportField::ColumnTypes | ImportField::ColumnType(_) => "column_types",
+        ImportField::Delimiter => "delimiter",
+        ImportField::Encoding => "encoding",
         ImportField::Upload => "contents_key",
         ImportField::UploadToken => "token",
         ImportField::FileSize => "file_size",
@@ -487,14 +524,23 @@ pub fn import_field_name(field: ImportField) -> &'static str {
     }
 }
 
+/// Returns the pointer to a field of an import.
+fn import_pointer(field: &ImportField) -> String {
+    let name = import_field_name(field);
+    match field {
+        ImportField::ColumnType(column) => format!("/{name}/{}", escape_pointer_token(column)),
+        _ => format!("/{name}"),
+    }
+}
+
 impl From<ImportError> for ApiError {
     fn from(error: ImportError) -> Self {
         match error {
             ImportError::Fields(ref wrong) => {
-                let named = wrong.iter().map(|(field, text)| (import_field_name(*field), text));
-                let detail =
-                    named.clone().next().map_or_else(|| error.to_string(), |(name, text)| format!("{name}: {text}"));
-                let entries = named.map(|(name, text)| FieldError::at_pointer(format!("/{name}"), text.clone()));
+                let named = |(field, text): &(ImportField, String)| format!("{}: {text}", import_field_name(field));
+                let detail = wrong.first().map_or_else(|| error.to_string(), named);
+                let entries =
+                    wrong.iter().map(|(field, text)| FieldError::at_pointer(import_pointer(field), text.clone()));
                 Problem::new(ErrorCode::ValidationFailed, detail).with_errors(entries).into()
             }
             ImportError::TooLarge { .. } | ImportError::FileTooLarge(_) | ImportError::PartTooLarge(_) => {

@@ -14,7 +14,7 @@ use branchyard_domain::values::CommitHash;
 use zip::CompressionMethod;
 use zip::write::{SimpleFileOptions, StreamWriter, ZipWriter};
 
-use crate::csv::{csv_header, csv_row};
+use crate::csv::{write_header, write_row};
 use crate::download::{DownloadWriter, Ending};
 use crate::row_out::RowOut;
 
@@ -52,7 +52,7 @@ impl Write for Pipe {
     }
 }
 
-/// Sends every table at a commit as a ZIP archive. Stops without an error if the client disconnects. On an error the writer is
+/// Sends every table at a commit as a ZIP archive. With `is_safe`, texts that a spreadsheet may take for formulas are protected. Stops without an error if the client disconnects. On an error the writer is
 /// dropped without an ending, which aborts a download that has begun.
 ///
 /// # Errors
@@ -61,13 +61,14 @@ pub fn send_archive(
     hub: &Hub,
     access: &DatabaseAccess<Read>,
     at: &CommitHash,
+    is_safe: bool,
     limits: &mut ExportLimits,
     writer: DownloadWriter<()>,
 ) -> Result<(), ReadError> {
     let exports = hub.exports();
     let mut archive = ZipDownload::new(writer);
     for table in exports.tables(access, at)? {
-        let Ok(mut file) = archive.table(&table) else {
+        let Ok(mut file) = archive.table(&table, is_safe) else {
             archive.abandon();
             return Ok(());
         };
@@ -101,11 +102,11 @@ impl ZipDownload {
     ///
     /// # Errors
     /// Fails if the client is gone.
-    fn table(&mut self, table: &str) -> io::Result<TableFile<'_>> {
+    fn table(&mut self, table: &str, is_safe: bool) -> io::Result<TableFile<'_>> {
         // The size of the file is not known in advance, so the 64-bit format is used.
         let options = SimpleFileOptions::default().compression_method(CompressionMethod::Deflated).large_file(true);
         self.zip.start_file(file_name(table), options).map_err(io::Error::other)?;
-        Ok(TableFile { archive: &mut self.zip, buffer: Vec::new(), gone: false })
+        Ok(TableFile { archive: &mut self.zip, buffer: Vec::new(), is_safe, gone: false })
     }
 
     /// Abandons the archive and discards all further writes. Dropping a `ZipWriter` writes the central directory, which would make
@@ -127,6 +128,7 @@ impl ZipDownload {
 struct TableFile<'a> {
     archive: &'a mut ZipWriter<StreamWriter<Pipe>>,
     buffer: Vec<u8>,
+    is_safe: bool,
     /// Whether the client is gone.
     gone: bool,
 }
@@ -146,12 +148,13 @@ impl RowOut for TableFile<'_> {
 
 impl RowSink for TableFile<'_> {
     fn columns(&mut self, columns: &[Column]) -> ControlFlow<()> {
-        csv_header(&mut self.buffer, columns);
+        write_header(&mut self.buffer, columns, self.is_safe);
         if self.flush_if_due() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     }
 
     fn row(&mut self, row: &[ValueRef<'_>]) -> ControlFlow<()> {
-        if csv_row(self, row) { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        let is_safe = self.is_safe;
+        if write_row(self, row, is_safe) { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     }
 }
 

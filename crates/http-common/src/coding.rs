@@ -14,6 +14,8 @@ use actix_web::web::Bytes;
 use body::EncodedBody;
 use encoder::Encoder;
 
+use crate::export::ExportFormat;
+
 /// Minimum size in bytes of a body to be compressed. Shorter bodies would hardly shrink.
 const WORTH_IT: u64 = 1_024;
 /// Bodies up to this size are compressed before they are sent, and keep their `Content-Length`.
@@ -85,7 +87,8 @@ fn worth_it(size: BodySize) -> bool {
 fn fit(headers: &HeaderMap) -> bool {
     let value = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok()).unwrap_or_default();
     let media_type = value(header::CONTENT_TYPE);
-    let packed = media_type == "application/zip";
+    let packed = [ExportFormat::Zip, ExportFormat::Xlsx, ExportFormat::Parquet, ExportFormat::Sqlite];
+    let packed = packed.into_iter().any(|format| format.media_type() == media_type);
     let text = media_type.starts_with("text/") || (media_type.starts_with("application/") && !packed);
     text && !headers.contains_key(header::CONTENT_ENCODING) && value(header::CACHE_CONTROL) != "no-store"
 }

@@ -1,17 +1,23 @@
 //! The CSV format, shared by every version of the API (v2 §6.3, §6.5). Every line ends in LF.
 
 use branchyard_domain::ports::{Column, ValueRef};
+use branchyard_exports::is_formula;
 
 use crate::cells::{write_integer, write_real};
 use crate::row_out::{PIECE, RowOut, write_base64, write_pieces};
 
 /// Writes the header line with the column names.
 pub fn csv_header(buffer: &mut Vec<u8>, columns: &[Column]) {
+    write_header(buffer, columns, false);
+}
+
+/// Writes the header line. With `is_safe`, protects names that a spreadsheet may take for formulas.
+pub(crate) fn write_header(buffer: &mut Vec<u8>, columns: &[Column], is_safe: bool) {
     for (index, column) in columns.iter().enumerate() {
         if index > 0 {
             buffer.push(b',');
         }
-        csv_text(buffer, column.name.as_bytes());
+        protected(buffer, column.name.as_bytes(), is_safe);
     }
     buffer.push(b'\n');
 }
@@ -19,13 +25,18 @@ pub fn csv_header(buffer: &mut Vec<u8>, columns: &[Column]) {
 /// Writes a row and its line end: NULL as an empty field, the empty text as `""`, a blob as base64. Returns `false` if the output
 /// accepts no more.
 pub fn csv_row(out: &mut impl RowOut, row: &[ValueRef<'_>]) -> bool {
+    write_row(out, row, false)
+}
+
+/// Writes a row as [`csv_row`] does. With `is_safe`, an apostrophe protects texts that a spreadsheet may take for formulas.
+pub(crate) fn write_row(out: &mut impl RowOut, row: &[ValueRef<'_>], is_safe: bool) -> bool {
     for (index, value) in row.iter().enumerate() {
         if index > 0 {
             out.buffer().push(b',');
         }
         let goes_on = match value {
             ValueRef::Null => true,
-            ValueRef::Text(bytes) => csv_text(out, bytes),
+            ValueRef::Text(bytes) => protected(out, bytes, is_safe),
             ValueRef::Blob(bytes) => write_base64(out, bytes),
             ValueRef::Integer(number) => {
                 write_integer(out.buffer(), *number);
@@ -42,6 +53,10 @@ pub fn csv_row(out: &mut impl RowOut, row: &[ValueRef<'_>]) -> bool {
     }
     out.buffer().push(b'\n');
     out.flush_if_due()
+}
+
+fn protected(out: &mut impl RowOut, text: &[u8], is_safe: bool) -> bool {
+    if is_safe && is_formula(text) { csv_text(out, &[b"'", text].concat()) } else { csv_text(out, text) }
 }
 
 fn csv_text(out: &mut impl RowOut, text: &[u8]) -> bool {
@@ -71,7 +86,7 @@ fn csv_text(out: &mut impl RowOut, text: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::csv_row;
+    use super::{csv_row, write_row};
     use branchyard_domain::ports::ValueRef;
 
     #[test]
@@ -91,5 +106,13 @@ mod tests {
         csv_row(&mut buffer, &row);
         let expected = ",-4,2.0,Inf,a\u{fffd},\"\",\"a \"\"b\"\",\n\",\" x\",YWI=\n";
         assert_eq!(String::from_utf8(buffer).unwrap(), expected);
+    }
+
+    #[test]
+    fn formulas_are_protected() {
+        let row = [ValueRef::Text(b"=1+1"), ValueRef::Text(b"-2, x"), ValueRef::Integer(-4), ValueRef::Text(b"a=1")];
+        let mut buffer = Vec::new();
+        write_row(&mut buffer, &row, true);
+        assert_eq!(String::from_utf8(buffer).unwrap(), "'=1+1,\"'-2, x\",-4,a=1\n");
     }
 }

@@ -3,7 +3,7 @@
 use branchyard_domain::ports::{Column, RowSink, ValueRef};
 use std::ops::ControlFlow;
 
-use crate::csv::{csv_header, csv_row};
+use crate::csv::{write_header, write_row};
 use crate::download::DownloadWriter;
 use crate::row_out::RowOut as _;
 
@@ -13,6 +13,8 @@ pub struct CsvFile<T> {
     pub writer: DownloadWriter<T>,
     /// Whether the client is gone.
     pub gone: bool,
+    /// Whether texts that a spreadsheet may take for formulas are protected.
+    pub is_safe: bool,
 }
 
 impl<T> CsvFile<T> {
@@ -21,18 +23,18 @@ impl<T> CsvFile<T> {
         if include_bom {
             writer.buffer().extend_from_slice("\u{feff}".as_bytes());
         }
-        Self { writer, gone: false }
+        Self { writer, gone: false, is_safe: false }
     }
 }
 
 impl<T> RowSink for CsvFile<T> {
     fn columns(&mut self, columns: &[Column]) -> ControlFlow<()> {
-        csv_header(self.writer.buffer(), columns);
+        write_header(self.writer.buffer(), columns, self.is_safe);
         ControlFlow::Continue(())
     }
 
     fn row(&mut self, row: &[ValueRef<'_>]) -> ControlFlow<()> {
-        self.gone = !csv_row(&mut self.writer, row);
+        self.gone = !write_row(&mut self.writer, row, self.is_safe);
         if self.gone { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 }

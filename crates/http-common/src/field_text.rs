@@ -3,7 +3,7 @@
 use std::fmt::Display;
 
 use branchyard_domain::values::{
-    CommitPrefix, DatabaseName, Description, DisplayName, Invalid, LongText, OwnerName, PublicKey,
+    CommitHash, CommitPrefix, DatabaseName, Description, DisplayName, Invalid, LongText, OwnerName, PublicKey,
     PublicKeyFormatError, RefName, Timestamp, Title, TokenName,
 };
 use chrono::DateTime;
@@ -11,6 +11,8 @@ use serde_json::{Value, json};
 
 /// Pattern of a commit hash: 40 lowercase hexadecimal digits.
 pub const HASH_PATTERN: &str = "^[0-9a-f]{40}$";
+/// Pattern of a commit hash in a request: 40 hexadecimal digits in any letter case.
+const ANY_CASE_HASH_PATTERN: &str = "^[0-9A-Fa-f]{40}$";
 /// Pattern of a commit in a request: the first 7 or more of its 40 hexadecimal digits, in any letter case.
 const COMMIT_PATTERN: &str = "^[0-9A-Fa-f]{7,40}$";
 /// Pattern of a text without NUL. No text of a request may contain NUL.
@@ -95,5 +97,6 @@ field_texts! {
     OwnerName: {"minLength": 3, "maxLength": 32, "pattern": NAME_PATTERN, "description": "User or organization."};
     DatabaseName: {"minLength": 1, "maxLength": 64, "pattern": NAME_PATTERN, "description": "Unique per owner, regardless of letter case."};
     RefName: {"minLength": 1, "maxLength": RefName::MAX_BYTES, "pattern": REF_PATTERN};
+    CommitHash: {"pattern": ANY_CASE_HASH_PATTERN, "description": "40 hex digits."};
     CommitPrefix: {"pattern": COMMIT_PATTERN, "description": "A commit: 40 hex digits, or the first 7 or more of them."};
 }

@@ -2,8 +2,6 @@
 
 mod cell_values;
 
-pub use cell_values::{NamedValue, cell_value, cells_schema};
-
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::identity;
@@ -457,6 +455,29 @@ impl<'a> Fields<'a> {
             return None;
         }
         let items = self.array(name)?;
+        let read: Vec<Option<T>> = items
+            .iter()
+            .enumerate()
+            .map(|(n, item)| self.inner(format!("{}/{n}", self.place(name)), item, &read))
+            .collect();
+        read.into_iter().collect()
+    }
+
+    /// Reads an optional array of objects; empty if absent.
+    pub fn optional_objects<T>(&self, name: &'static str, read: impl Fn(&Fields<'a>) -> Option<T>) -> Option<Vec<T>> {
+        if self.schema.is_some() {
+            self.rules(Rules::array);
+            self.record_object(name, false, &read);
+            return None;
+        }
+        let items = match self.get(name) {
+            None => return Some(Vec::new()),
+            Some(Json::Array(items)) => items,
+            Some(other) => {
+                self.wrong(name, "an array", other);
+                return None;
+            }
+        };
         let read: Vec<Option<T>> = items
             .iter()
             .enumerate()

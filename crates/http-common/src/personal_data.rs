@@ -3,8 +3,9 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use branchyard_domain::entities::{
-    ActivityKind, Database, DatabaseLocator, EditedValue, Hook, HookEvent, LastUse, MemberRole, Operation,
-    OperationStatus, PullAction, PushRequest, PushTarget, Role, RowEdit, User, Visibility, Work,
+    ActivityKind, Cell, Database, DatabaseLocator, EditedValue, Hook, HookEvent, LastUse, MemberRole, Operation,
+    OperationStatus, PullAction, PushRequest, PushTarget, ResolvedRow, Role, RowEdit, RowResolution, Side, User,
+    Visibility, Work,
 };
 use branchyard_domain::usecases::PersonalData;
 use branchyard_domain::values::Timestamp;
@@ -213,9 +214,29 @@ fn activity_words(kind: &ActivityKind) -> (&'static str, String) {
     }
 }
 
+fn row_resolution(resolution: &RowResolution) -> Value {
+    let RowResolution { table, primary_key, becomes } = resolution;
+    let row = |cells: &[(String, Cell)]| -> Value {
+        let cell = |cell: &Cell| match cell {
+            Cell::Null => Value::Null,
+            Cell::Integer(number) => json!(number),
+            Cell::Real(number) => json!(number),
+            Cell::Text(text) => json!(String::from_utf8_lossy(text)),
+            Cell::Blob(bytes) => json!({"base64": STANDARD.encode(bytes)}),
+        };
+        cells.iter().map(|(column, value)| (column.clone(), cell(value))).collect::<serde_json::Map<_, _>>().into()
+    };
+    let becomes = match becomes {
+        ResolvedRow::Of(Side::Ours) => json!("ours"),
+        ResolvedRow::Of(Side::Theirs) => json!("theirs"),
+        ResolvedRow::With(values) => row(values),
+    };
+    json!({"table": table, "primary_key": row(primary_key), "row": becomes})
+}
+
 fn operation(operation: &Operation) -> Value {
     let (kind, input) = match &operation.work {
-        Work::SqlWrite { from_branch, to_branch, statements, message } => (
+        Work::SqlWrite { from_branch, to_branch, statements, message, expected_head: _, start: _ } => (
             "sql_write",
             json!({
                 "from_branch": from_branch.as_str(),
@@ -224,7 +245,10 @@ fn operation(operation: &Operation) -> Value {
                 "message": message,
             }),
         ),
-        Work::Merge { pull, message, .. } => ("merge", json!({"pull": pull.get(), "message": message})),
+        Work::Merge { pull, message, rows, .. } => {
+            let rows: Vec<Value> = rows.iter().map(row_resolution).collect();
+            ("merge", json!({"pull": pull.get(), "message": message, "rows": rows}))
+        }
         Work::Fork { owner, .. } => ("fork", json!({"owner": owner.as_str()})),
         Work::Import(import) => (
             "import",

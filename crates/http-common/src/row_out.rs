@@ -2,6 +2,9 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use branchyard_domain::ports::ValueRef;
+
+use crate::cells::{real, write_integer, write_real};
 
 /// Bytes of a value that are written between two calls of [`RowOut::flush_if_due`]. A multiple of 3, so that the base64 of the
 /// pieces joins to the base64 of the whole.
@@ -47,6 +50,26 @@ pub fn write_json_text(out: &mut impl RowOut, text: &[u8]) -> bool {
     let goes_on = write_pieces(out, text, write_json_inner);
     out.buffer().push(b'"');
     goes_on
+}
+
+/// Writes a value as JSON: numbers as numbers, except for infinite ones, and a blob as its base64. Returns `false` if the output accepts
+/// no more.
+pub fn write_json_value(out: &mut impl RowOut, value: ValueRef<'_>) -> bool {
+    let buffer = out.buffer();
+    match value {
+        ValueRef::Null => buffer.extend_from_slice(b"null"),
+        ValueRef::Integer(number) => write_integer(buffer, number),
+        ValueRef::Real(number) if number.is_finite() => write_real(buffer, number),
+        ValueRef::Real(number) => return write_json_text(out, real(number).as_bytes()),
+        ValueRef::Text(bytes) => return write_json_text(out, bytes),
+        ValueRef::Blob(bytes) => {
+            buffer.push(b'"');
+            let goes_on = write_base64(out, bytes);
+            out.buffer().push(b'"');
+            return goes_on;
+        }
+    }
+    true
 }
 
 /// Returns `true` if text is the content of a JSON string as it is. Looks at all bytes, which the processor does many at a time.

@@ -14,6 +14,7 @@ use crate::config::{HttpConfig, QUEUED_READS_PER_CALLER};
 use crate::idempotency::InFlight;
 use crate::keys::ServerKeys;
 use crate::last_use::LastUses;
+use crate::made_files::MadeFiles;
 use crate::rate::Rates;
 use crate::results::Results;
 use crate::services::Services;
@@ -45,6 +46,8 @@ pub struct Shared {
     pub remote_kib: Arc<Semaphore>,
     /// Cache for results of SQL reads.
     pub results: Results,
+    /// Files that were made for downloads.
+    pub made_files: MadeFiles,
     /// Keys for tokens, signatures and entity tags.
     pub keys: ServerKeys,
     /// The configuration.
@@ -82,6 +85,7 @@ impl AppState {
                 .computing(sql.max_computing_reads),
             remote_kib: Arc::new(Semaphore::new(config.max_bytes_in_flight >> 10)),
             results: Results::new(sql.result_cache_bytes),
+            made_files: MadeFiles::default(),
             services,
             keys,
             draining: AtomicBool::new(false),

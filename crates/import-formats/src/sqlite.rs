@@ -10,7 +10,7 @@ use branchyard_imports::{
     CellValue, FileError, FileLimits, Record, Records, RowError, RowErrors, Scan, scan_records, typed_rows,
 };
 
-use crate::{Converted, affinities, columns, refused};
+use crate::{Converted, columns, conversions, refused};
 
 pub(crate) fn scan<'a>(
     files: &dyn SqliteFiles,
@@ -21,6 +21,11 @@ pub(crate) fn scan<'a>(
     let table = files.open_sqlite(&mut file, input.table, input.timeout)?;
     let scan = scan_records(&mut SqliteRecords::new(&*table)?, limits).map_err(refused)?;
     Ok(Box::new(SqliteFile { columns: columns(&scan), table, scan }))
+}
+
+pub(crate) fn columns_of(files: &dyn SqliteFiles, input: &FormatInput<'_>) -> Result<Vec<String>, FormatError> {
+    let mut file = (input.open)().map_err(FormatError::Io)?;
+    Ok(files.open_sqlite(&mut file, input.table, input.timeout)?.columns().to_vec())
 }
 
 struct SqliteFile {
@@ -40,7 +45,7 @@ impl ImportFile for SqliteFile {
 
     fn rows(&self, targets: &[TargetColumn]) -> Result<Box<dyn RowSource + '_>, FormatError> {
         let records = Box::new(SqliteRecords::new(&*self.table)?);
-        let rows = typed_rows(records, &self.scan.columns, affinities(&self.columns, targets));
+        let rows = typed_rows(records, &self.scan.columns, conversions(&self.columns, targets));
         Ok(Box::new(Converted::new(rows)))
     }
 }

@@ -14,25 +14,31 @@ pub use self::record::DelimitedRecord;
 
 use self::machine::{FaultKind, FieldDefect, Machine};
 use crate::columns::Columns;
+use crate::encoding::Encoding;
 use crate::error::{FileError, RowError, RowErrors};
 use crate::format::FileLimits;
 use crate::source::{Chunk, Source};
 
 /// The delimiter between the fields of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Delimiter {
-    /// `,`
-    Comma,
-    /// `|`
-    Pipe,
-}
+pub struct Delimiter(char);
 
 impl Delimiter {
-    fn byte(self) -> u8 {
-        match self {
-            Self::Comma => b',',
-            Self::Pipe => b'|',
-        }
+    /// `,`
+    pub const COMMA: Self = Self(',');
+    /// `|`
+    pub const PIPE: Self = Self('|');
+    /// A tab.
+    pub const TAB: Self = Self('\t');
+
+    /// Creates a delimiter. Returns `None` for characters that have another meaning: `"`, the line ends and NUL.
+    pub fn new(character: char) -> Option<Self> {
+        (!matches!(character, '"' | '\r' | '\n' | '\0')).then_some(Self(character))
+    }
+
+    /// Returns the character.
+    pub fn as_char(self) -> char {
+        self.0
     }
 }
 
@@ -40,6 +46,7 @@ impl Delimiter {
 #[derive(Debug)]
 pub struct DelimitedReader<R> {
     source: Source<R>,
+    encoding: Encoding,
     machine: Machine,
     record: DelimitedRecord,
     columns: Vec<String>,
@@ -47,15 +54,29 @@ pub struct DelimitedReader<R> {
 }
 
 impl<R: Read> DelimitedReader<R> {
-    /// Creates a reader and reads the header. `input` needs no buffer of its own.
+    /// Creates a reader of UTF-8 and reads the header. `input` needs no buffer of its own.
     ///
     /// # Errors
     /// [`FileError::File`] if there is no header, or if its names are empty, not distinct (ignoring case) or more than
     /// [`FileLimits::columns`]; [`FileError::Io`] if `input` fails.
     pub fn new(input: R, delimiter: Delimiter, limits: FileLimits) -> Result<Self, FileError> {
+        Self::with_encoding(input, delimiter, Encoding::Utf8, limits)
+    }
+
+    /// Creates a reader of text in `encoding`, as [`DelimitedReader::new`] does.
+    ///
+    /// # Errors
+    /// As [`DelimitedReader::new`].
+    pub fn with_encoding(
+        input: R,
+        delimiter: Delimiter,
+        encoding: Encoding,
+        limits: FileLimits,
+    ) -> Result<Self, FileError> {
         let mut reader = Self {
-            source: Source::new(input),
-            machine: Machine::new(delimiter.byte(), limits),
+            source: Source::with_encoding(input, encoding),
+            encoding,
+            machine: Machine::new(delimiter, limits),
             record: DelimitedRecord::default(),
             columns: Vec::new(),
             limits,
@@ -74,7 +95,7 @@ impl<R: Read> DelimitedReader<R> {
     /// `errors`.
     ///
     /// # Errors
-    /// [`FileError::File`] for an invalid UTF-8 sequence; [`FileError::Io`] if the input fails. Neither can be recovered
+    /// [`FileError::File`] for bytes that the encoding does not define; [`FileError::Io`] if the input fails. Neither can be recovered
     /// from.
     pub fn next_record(&mut self, errors: &mut RowErrors) -> Result<Option<&DelimitedRecord>, FileError> {
         while self.read_record()? {
@@ -118,12 +139,13 @@ impl<R: Read> DelimitedReader<R> {
                     }
                 }
                 Chunk::End => return Ok(self.machine.finish(&mut self.record)),
-                Chunk::Foreign(encoding) => {
-                    let detail = format!("the file is {encoding}, not UTF-8");
+                Chunk::Foreign(found) => {
+                    let detail = format!("the file is {found}, not {}", self.encoding.name());
                     return Err(FileError::at(1, detail));
                 }
                 Chunk::Invalid => {
-                    return Err(FileError::at(self.machine.line(), "not valid UTF-8"));
+                    let detail = format!("not valid {}", self.encoding.name());
+                    return Err(FileError::at(self.machine.line(), detail));
                 }
             }
         }

@@ -2,6 +2,9 @@
 
 use std::io::{self, Read, Seek};
 
+use crate::delimited::Delimiter;
+use crate::encoding::Encoding;
+
 /// The format of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Format {
@@ -9,6 +12,8 @@ pub enum Format {
     Csv,
     /// Values separated by `|` with a header, otherwise like [`Format::Csv`].
     Psv,
+    /// Values separated by tabs with a header, otherwise like [`Format::Csv`].
+    Tsv,
     /// A JSON array of objects, an object with the single key `rows` that holds such an array, or a sequence of objects.
     Json,
     /// One YAML 1.2 document in one of the document shapes of [`Format::Json`].
@@ -33,6 +38,8 @@ pub struct Input<'a> {
     pub table: &'a str,
     /// The limits that apply to the file.
     pub limits: FileLimits,
+    /// How delimited text is written. Other formats ignore this.
+    pub text: TextOptions,
     /// Opens the file at its start.
     pub open: &'a dyn Fn() -> io::Result<Box<dyn ReadSeek>>,
 }
@@ -41,6 +48,17 @@ impl std::fmt::Debug for Input<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Input").field("format", &self.format).field("table", &self.table).finish_non_exhaustive()
     }
+}
+
+/// How a file of delimited text is written.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct TextOptions {
+    /// The delimiter. `None` selects that of the format.
+    pub delimiter: Option<Delimiter>,
+    /// The encoding.
+    pub encoding: Encoding,
+    /// Whether a scan counts the values that a type would spell differently ([`crate::Scan::spelling`]).
+    pub counts_spelling: bool,
 }
 
 /// The limits of a file. The defaults are those of the contract.

@@ -22,6 +22,7 @@
 mod calendar;
 mod columns;
 pub mod delimited;
+mod encoding;
 mod error;
 mod failure;
 mod format;
@@ -32,6 +33,7 @@ mod parquet;
 mod rows;
 mod scan;
 mod source;
+mod spelling;
 #[cfg(test)]
 mod testing;
 mod typed;
@@ -39,10 +41,12 @@ mod value;
 mod xlsx;
 mod yaml;
 
+pub use encoding::Encoding;
 pub use error::{FileError, RowError, RowErrors};
-pub use format::{FileLimits, Format, Input, ReadSeek};
+pub use format::{FileLimits, Format, Input, ReadSeek, TextOptions};
 pub use infer::{ColumnType, ColumnTypes};
 pub use rows::{Row, Rows, rows};
-pub use scan::{Scan, scan};
+pub use scan::{Scan, columns, scan};
+pub use spelling::{ColumnSpelling, Respelled};
 pub use typed::{Record, Records, scan_records, typed_rows};
-pub use value::{Affinity, CellValue, InvalidValue, convert};
+pub use value::{Affinity, CellValue, ChosenType, Conversion, InvalidValue, convert};

@@ -2,14 +2,14 @@
 
 use std::io::Read;
 
-use crate::delimited::{DelimitedReader, DelimitedRecord, Delimiter};
+use crate::delimited::{DelimitedReader, DelimitedRecord};
 use crate::error::{FileError, RowError, RowErrors};
 use crate::format::{Format, Input};
 use crate::json::{JsonRecords, Layout};
 use crate::parquet::ParquetRecords;
-use crate::scan::Scan;
+use crate::scan::{Scan, delimited};
 use crate::typed::{Records, typed_rows};
-use crate::value::{Affinity, CellValue, convert};
+use crate::value::{CellValue, Conversion};
 use crate::xlsx::XlsxRecords;
 use crate::yaml::YamlRecords;
 
@@ -35,29 +35,20 @@ pub trait Rows {
     fn next_row(&mut self, errors: &mut RowErrors) -> Result<Option<&Row>, FileError>;
 }
 
-/// Opens a file for the second pass. `scan` is the result of the first pass, and `affinity` returns the affinity of the
-/// table's column for each column of the file.
+/// Opens a file for the second pass. `scan` is the result of the first pass, and `conversion` returns, for each
+/// column of the file, the affinity of the table's column, or how values are converted to it.
 ///
 /// # Errors
 /// [`FileError::File`] if the file has no usable header; [`FileError::Io`] if it cannot be opened or read.
-pub fn rows(
+pub fn rows<C: Into<Conversion>>(
     input: &Input<'_>,
     scan: &Scan,
-    affinity: impl FnMut(&str) -> Affinity,
+    conversion: impl FnMut(&str) -> C,
 ) -> Result<Box<dyn Rows>, FileError> {
     let opened = (input.open)().map_err(FileError::Io)?;
     let records: Box<dyn Records> = match input.format {
-        Format::Csv => {
-            return Ok(Box::new(DelimitedRows::new(
-                DelimitedReader::new(opened, Delimiter::Comma, input.limits)?,
-                affinity,
-            )));
-        }
-        Format::Psv => {
-            return Ok(Box::new(DelimitedRows::new(
-                DelimitedReader::new(opened, Delimiter::Pipe, input.limits)?,
-                affinity,
-            )));
+        Format::Csv | Format::Psv | Format::Tsv => {
+            return Ok(Box::new(DelimitedRows::new(delimited(opened, input)?, conversion)));
         }
         Format::Json => {
             let layout = scan.layout.unwrap_or(Layout::LINES);
@@ -67,20 +58,21 @@ pub fn rows(
         Format::Xlsx => Box::new(XlsxRecords::open(input)?),
         Format::Parquet => Box::new(ParquetRecords::open(input)?),
     };
-    Ok(typed_rows(records, &scan.columns, affinity))
+    Ok(typed_rows(records, &scan.columns, conversion))
 }
 
 struct DelimitedRows<R> {
     columns: Vec<String>,
-    affinities: Vec<Affinity>,
+    conversions: Vec<Conversion>,
     reader: DelimitedReader<R>,
     row: Row,
 }
 
 impl<R: Read> DelimitedRows<R> {
-    fn new(reader: DelimitedReader<R>, mut affinity: impl FnMut(&str) -> Affinity) -> Self {
+    fn new<C: Into<Conversion>>(reader: DelimitedReader<R>, mut conversion: impl FnMut(&str) -> C) -> Self {
         let columns = reader.columns().to_vec();
-        Self { affinities: columns.iter().map(|name| affinity(name)).collect(), columns, reader, row: Row::default() }
+        let conversions = columns.iter().map(|name| conversion(name).into()).collect();
+        Self { conversions, columns, reader, row: Row::default() }
     }
 }
 
@@ -92,7 +84,7 @@ impl<R: Read> Rows for DelimitedRows<R> {
     fn next_row(&mut self, errors: &mut RowErrors) -> Result<Option<&Row>, FileError> {
         while let Some(record) = self.reader.next_record(errors)? {
             let found_before = errors.total();
-            fill(&mut self.row, record, &self.columns, &self.affinities, errors);
+            fill(&mut self.row, record, &self.columns, &self.conversions, errors);
             if errors.total() == found_before {
                 return Ok(Some(&self.row));
             }
@@ -102,11 +94,17 @@ impl<R: Read> Rows for DelimitedRows<R> {
 }
 
 /// Converts all fields of a record even after an invalid one, so that the author of the file sees every defect.
-fn fill(row: &mut Row, record: &DelimitedRecord, columns: &[String], affinities: &[Affinity], errors: &mut RowErrors) {
+fn fill(
+    row: &mut Row,
+    record: &DelimitedRecord,
+    columns: &[String],
+    conversions: &[Conversion],
+    errors: &mut RowErrors,
+) {
     row.line = record.line();
     row.values.clear();
-    for ((text, column), affinity) in record.iter().zip(columns).zip(affinities) {
-        match convert(text, *affinity) {
+    for ((text, column), conversion) in record.iter().zip(columns).zip(conversions) {
+        match conversion.field(text) {
             Ok(value) => row.values.push(value),
             Err(invalid) => errors.push(RowError::new(record.line(), Some(column), invalid.to_string())),
         }
@@ -117,6 +115,7 @@ fn fill(row: &mut Row, record: &DelimitedRecord, columns: &[String], affinities:
 mod tests {
     use super::*;
     use crate::testing::{scan_of, with_input};
+    use crate::value::{Affinity, ChosenType};
 
     fn affinity(column: &str) -> Affinity {
         match column {
@@ -139,6 +138,41 @@ mod tests {
         assert_eq!(second.values, [CellValue::Null, CellValue::Text(String::new())]);
         assert_eq!(rows.next_row(&mut errors).unwrap(), None);
         assert!(errors.is_empty());
+    }
+
+    #[test]
+    fn chosen_types_decide_what_fits() {
+        let chosen = |column: &str| match column {
+            "version" => Conversion::chosen(ChosenType::Text, Affinity::Text),
+            "amount" => Conversion::chosen(ChosenType::Numeric, Affinity::Numeric),
+            "picture" => Conversion::chosen(ChosenType::Blob, Affinity::None),
+            // The column of an existing table is text: the value has to be an integer, and keeps its spelling.
+            _ => Conversion::chosen(ChosenType::Integer, Affinity::Text),
+        };
+        let read = |file: &str| {
+            let scan = scan_of(&["version", "amount", "picture", "count"]);
+            let mut rows = with_input(Format::Csv, file, |input| rows(input, &scan, chosen)).unwrap();
+            let (mut errors, mut found) = (RowErrors::default(), Vec::new());
+            while let Some(row) = rows.next_row(&mut errors).unwrap() {
+                found.push(row.values.clone());
+            }
+            (found, errors.as_slice().iter().map(ToString::to_string).collect::<Vec<_>>())
+        };
+        let text = |text: &str| CellValue::Text(text.to_owned());
+        let (found, errors) = read("version,amount,picture,count\n1.10,1,YWI=,+5\n1e5,2.5,,7\n");
+        assert!(errors.is_empty(), "{errors:?}");
+        assert_eq!(
+            found,
+            [
+                [text("1.10"), CellValue::Integer(1), CellValue::Blob(b"ab".to_vec()), text("+5")],
+                [text("1e5"), CellValue::Real(2.5), CellValue::Null, text("7")],
+            ]
+        );
+        let (_, errors) = read("version,amount,picture,count\n,x,a b,1.5\n");
+        assert_eq!(
+            errors,
+            ["line 2: column picture: 'a b' is not base64", "line 2: column count: '1.5' is not an integer"]
+        );
     }
 
     #[test]

@@ -3,13 +3,21 @@
 use std::io::{self, Read};
 use std::str;
 
+use crate::encoding::{Encoding, TextDecoder};
+
 const BUFFER_BYTES: usize = 64 * 1024;
 
-const UTF8_MARK: &[u8] = b"\xEF\xBB\xBF";
+/// Number of bytes at the start of UTF-16 that show the order of bytes.
+const UTF16_SAMPLE: usize = 1024;
 
-/// Byte order marks of other encodings. UTF-32 comes first, because its little-endian mark begins with that of UTF-16.
-const FOREIGN_MARKS: [(&[u8], &str); 4] =
-    [(b"\xFF\xFE\0\0", "UTF-32"), (b"\0\0\xFE\xFF", "UTF-32"), (b"\xFF\xFE", "UTF-16"), (b"\xFE\xFF", "UTF-16")];
+/// Byte order marks. UTF-32 comes first, because its little-endian mark begins with that of UTF-16.
+const MARKS: [(&[u8], &str); 5] = [
+    (b"\xFF\xFE\0\0", "UTF-32"),
+    (b"\0\0\xFE\xFF", "UTF-32"),
+    (b"\xFF\xFE", "UTF-16"),
+    (b"\xFE\xFF", "UTF-16"),
+    (b"\xEF\xBB\xBF", "UTF-8"),
+];
 
 /// The next piece of a file.
 #[derive(Debug, PartialEq, Eq)]
@@ -20,7 +28,7 @@ pub(crate) enum Chunk<'a> {
     End,
     /// A byte order mark of the named encoding, at the start of the file.
     Foreign(&'static str),
-    /// Bytes that are not UTF-8. All text before them has been returned.
+    /// Bytes that are not text in the encoding of the file. All text before them has been returned.
     Invalid,
 }
 
@@ -34,10 +42,13 @@ enum Outlook {
     Invalid,
 }
 
-/// A reader of UTF-8 text that skips a leading byte order mark.
+/// A reader of text that skips a leading byte order mark.
 #[derive(Debug)]
 pub(crate) struct Source<R> {
     input: R,
+    encoding: Encoding,
+    /// The decoder of an encoding other than UTF-8, once the beginning of the file is known.
+    decoder: Option<TextDecoder>,
     bytes: Box<[u8]>,
     /// Number of bytes at the start of `bytes` that are read but not decoded: the beginning of an incomplete sequence.
     undecoded: usize,
@@ -49,9 +60,17 @@ pub(crate) struct Source<R> {
 }
 
 impl<R: Read> Source<R> {
+    /// Creates a reader of UTF-8.
     pub(crate) fn new(input: R) -> Self {
+        Self::with_encoding(input, Encoding::Utf8)
+    }
+
+    /// Creates a reader of text in `encoding`.
+    pub(crate) fn with_encoding(input: R, encoding: Encoding) -> Self {
         Self {
             input,
+            encoding,
+            decoder: None,
             bytes: vec![0; BUFFER_BYTES].into_boxed_slice(),
             undecoded: 0,
             text: String::with_capacity(BUFFER_BYTES),
@@ -79,21 +98,30 @@ impl<R: Read> Source<R> {
         self.consumed += bytes;
     }
 
+    /// Returns the number of bytes at the start of a file that show its encoding.
+    fn mark_bytes(&self) -> usize {
+        match self.encoding {
+            Encoding::Utf8 | Encoding::Windows1252 => 4,
+            Encoding::Utf16 => UTF16_SAMPLE,
+        }
+    }
+
     /// Reads as many bytes as the longest mark has, or the whole file if it is shorter.
     fn read_mark(&mut self) -> io::Result<()> {
-        while self.undecoded < 4 {
+        while self.undecoded < self.mark_bytes() {
             match self.read()? {
                 0 => break,
                 count => self.undecoded += count,
             }
         }
         let start = &self.bytes[..self.undecoded];
-        let foreign = FOREIGN_MARKS.iter().find(|(mark, _)| start.starts_with(mark));
-        if let Some((_, encoding)) = foreign {
+        let mark = MARKS.iter().find(|(mark, _)| start.starts_with(mark));
+        if let Some((_, encoding)) = mark.filter(|(_, encoding)| *encoding != self.encoding.name()) {
             self.outlook = Outlook::Foreign(encoding);
             return Ok(());
         }
-        let skipped = if start.starts_with(UTF8_MARK) { UTF8_MARK.len() } else { 0 };
+        let skipped = mark.map_or(0, |(mark, _)| mark.len());
+        self.decoder = TextDecoder::of(self.encoding, start);
         self.outlook = Outlook::More;
         self.decode(skipped, self.undecoded);
         Ok(())
@@ -101,6 +129,7 @@ impl<R: Read> Source<R> {
 
     fn read_more(&mut self) -> io::Result<()> {
         match self.read()? {
+            0 if self.decoder.is_some() => self.end_decoding(),
             0 if self.undecoded == 0 => self.outlook = Outlook::End,
             0 => self.outlook = Outlook::Invalid,
             count => self.decode(0, self.undecoded + count),
@@ -108,7 +137,15 @@ impl<R: Read> Source<R> {
         Ok(())
     }
 
-    /// Reads after the undecoded bytes, which are always fewer than four here, so that the buffer has room.
+    /// Ends the text of a decoder, which may hold the beginning of a character.
+    fn end_decoding(&mut self) {
+        self.text.clear();
+        self.consumed = 0;
+        let is_whole = self.decoder.as_mut().is_none_or(|decoder| decoder.decode(&[], true, &mut self.text));
+        self.outlook = if is_whole { Outlook::End } else { Outlook::Invalid };
+    }
+
+    /// Reads after the undecoded bytes, which leave room in the buffer here.
     fn read(&mut self) -> io::Result<usize> {
         loop {
             match self.input.read(&mut self.bytes[self.undecoded..]) {
@@ -124,6 +161,12 @@ impl<R: Read> Source<R> {
         self.text.clear();
         self.consumed = 0;
         self.undecoded = 0;
+        if let Some(decoder) = &mut self.decoder {
+            if !decoder.decode(bytes, false, &mut self.text) {
+                self.outlook = Outlook::Invalid;
+            }
+            return;
+        }
         let Some(invalid) = decode_prefix(bytes, &mut self.text) else {
             return;
         };

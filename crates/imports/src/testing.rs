@@ -2,8 +2,9 @@
 
 use std::io::Cursor;
 
+use crate::encoding::Encoding;
 use crate::error::{FileError, RowErrors};
-use crate::format::{FileLimits, Format, Input};
+use crate::format::{FileLimits, Format, Input, TextOptions};
 use crate::rows::rows;
 use crate::scan::{Scan, scan};
 use crate::value::{Affinity, CellValue};
@@ -17,7 +18,20 @@ pub(crate) fn with_limits<T>(
 ) -> T {
     let bytes = file.as_ref().to_vec();
     let open = move || Ok(Box::new(Cursor::new(bytes.clone())) as Box<_>);
-    use_it(&Input { format, table, limits, open: &open })
+    use_it(&Input { format, table, limits, text: TextOptions::default(), open: &open })
+}
+
+/// Calls `use_it` with a file in an encoding and with a delimiter.
+pub(crate) fn with_text<T>(
+    format: Format,
+    file: &[u8],
+    encoding: Encoding,
+    delimiter: Option<char>,
+    use_it: impl FnOnce(&Input<'_>) -> T,
+) -> T {
+    let delimiter = delimiter.and_then(crate::delimited::Delimiter::new);
+    let text = TextOptions { delimiter, encoding, counts_spelling: false };
+    with_input(format, file, |input| use_it(&Input { text, ..*input }))
 }
 
 pub(crate) fn with_input<T>(format: Format, file: impl AsRef<[u8]>, use_it: impl FnOnce(&Input<'_>) -> T) -> T {
@@ -31,7 +45,7 @@ pub(crate) fn scan_bytes(format: Format, file: impl AsRef<[u8]>) -> Result<Scan,
 /// Returns the result of a scan that found these columns.
 pub(crate) fn scan_of(columns: &[&str]) -> Scan {
     let columns = columns.iter().map(|name| (*name).to_owned()).collect();
-    Scan { columns, types: Vec::new(), rows: 0, layout: None }
+    Scan { columns, types: Vec::new(), spelling: Vec::new(), rows: 0, layout: None }
 }
 
 /// The result of both passes into a new table: columns with their declared types, and rows with their lines.

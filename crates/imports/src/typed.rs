@@ -5,7 +5,7 @@ use crate::format::FileLimits;
 use crate::infer::ColumnType;
 use crate::rows::{Row, Rows};
 use crate::scan::Scan;
-use crate::value::{Affinity, CellValue, convert_typed};
+use crate::value::{CellValue, Conversion};
 
 /// One record of a file, with the values as the file holds them.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -94,7 +94,7 @@ pub fn scan_records(records: &mut dyn Records, limits: FileLimits) -> Result<Sca
     kinds.resize(columns.len(), Kinds::default());
     let keep = records.keeps_classes();
     let types = kinds.iter().map(|kind| if keep { kind.kept() } else { kind.widest() }).collect();
-    Ok(Scan { columns, types, rows, layout: None })
+    Ok(Scan { columns, types, spelling: Vec::new(), rows, layout: None })
 }
 
 /// The classes of values in a column. NULL is ignored.
@@ -135,20 +135,20 @@ impl Kinds {
 }
 
 /// Converts records to rows of values for the columns of a table. `columns` are those found by an earlier [`scan_records`].
-pub fn typed_rows<'r>(
+pub fn typed_rows<'r, C: Into<Conversion>>(
     records: Box<dyn Records + 'r>,
     columns: &[String],
-    mut affinity: impl FnMut(&str) -> Affinity,
+    mut conversion: impl FnMut(&str) -> C,
 ) -> Box<dyn Rows + 'r> {
-    let affinities = columns.iter().map(|name| affinity(name)).collect();
+    let conversions = columns.iter().map(|name| conversion(name).into()).collect();
     let (record, row) = (Record::default(), Row::default());
-    Box::new(TypedRows { records, columns: columns.to_vec(), affinities, record, row })
+    Box::new(TypedRows { records, columns: columns.to_vec(), conversions, record, row })
 }
 
 struct TypedRows<'r> {
     records: Box<dyn Records + 'r>,
     columns: Vec<String>,
-    affinities: Vec<Affinity>,
+    conversions: Vec<Conversion>,
     record: Record,
     row: Row,
 }
@@ -164,8 +164,9 @@ impl Rows for TypedRows<'_> {
             self.row.line = self.record.line;
             self.row.values.clear();
             self.record.values.resize(self.columns.len(), None);
-            for ((value, column), affinity) in self.record.values.drain(..).zip(&self.columns).zip(&self.affinities) {
-                match convert_typed(value.unwrap_or(CellValue::Null), *affinity) {
+            for ((value, column), conversion) in self.record.values.drain(..).zip(&self.columns).zip(&self.conversions)
+            {
+                match conversion.typed(value.unwrap_or(CellValue::Null)) {
                     Ok(value) => self.row.values.push(value),
                     Err(invalid) => errors.push(RowError::new(self.row.line, Some(column), invalid.to_string())),
                 }
@@ -181,6 +182,7 @@ impl Rows for TypedRows<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::value::Affinity;
 
     struct TypedInput {
         columns: Vec<String>,

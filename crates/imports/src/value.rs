@@ -66,6 +66,91 @@ impl Affinity {
     }
 }
 
+/// A type that the importing user chose for a column of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ChosenType {
+    /// Whole numbers within 64 bits.
+    Integer,
+    /// Finite numbers.
+    Real,
+    /// Any values. Numbers become numbers.
+    Numeric,
+    /// Text, unchanged.
+    Text,
+    /// Bytes. A text holds them as base64.
+    Blob,
+}
+
+/// How the values of a column of a file become values of a column of a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Conversion {
+    chosen: Option<ChosenType>,
+    affinity: Affinity,
+}
+
+impl From<Affinity> for Conversion {
+    fn from(affinity: Affinity) -> Self {
+        Self { chosen: None, affinity }
+    }
+}
+
+impl Conversion {
+    /// Creates a conversion of values that have to fit `chosen`, to a column with this affinity.
+    pub fn chosen(chosen: ChosenType, affinity: Affinity) -> Self {
+        Self { chosen: Some(chosen), affinity }
+    }
+
+    /// Converts a field of a text format.
+    pub(crate) fn field(self, text: &str) -> Result<CellValue, InvalidValue> {
+        match self.chosen {
+            Some(ChosenType::Blob) if text.is_empty() => Ok(CellValue::Null),
+            Some(ChosenType::Blob) => convert_typed(CellValue::Blob(bytes_of(text)?), self.affinity),
+            Some(chosen) => {
+                let fitting = chosen.affinity();
+                let value = convert(text, fitting)?;
+                if fitting == self.affinity { Ok(value) } else { convert(text, self.affinity) }
+            }
+            None => convert(text, self.affinity),
+        }
+    }
+
+    /// Converts a value of a typed format.
+    pub(crate) fn typed(self, value: CellValue) -> Result<CellValue, InvalidValue> {
+        match (self.chosen, value) {
+            (Some(ChosenType::Blob), CellValue::Text(text)) => {
+                convert_typed(CellValue::Blob(bytes_of(&text)?), self.affinity)
+            }
+            (Some(ChosenType::Blob), CellValue::Integer(integer)) => Err(InvalidValue::NotBase64(integer.to_string())),
+            (Some(ChosenType::Blob), CellValue::Real(real)) => Err(InvalidValue::NotBase64(number::shown(real))),
+            (Some(ChosenType::Blob) | None, value) => convert_typed(value, self.affinity),
+            (Some(chosen), value) => {
+                let fitting = chosen.affinity();
+                if fitting == self.affinity {
+                    return convert_typed(value, fitting);
+                }
+                convert_typed(value.clone(), fitting)?;
+                convert_typed(value, self.affinity)
+            }
+        }
+    }
+}
+
+impl ChosenType {
+    fn affinity(self) -> Affinity {
+        match self {
+            Self::Integer => Affinity::Integer,
+            Self::Real => Affinity::Real,
+            Self::Numeric => Affinity::Numeric,
+            Self::Text => Affinity::Text,
+            Self::Blob => Affinity::None,
+        }
+    }
+}
+
+fn bytes_of(text: &str) -> Result<Vec<u8>, InvalidValue> {
+    data_encoding::BASE64.decode(text.as_bytes()).map_err(|_| InvalidValue::NotBase64(shortened(text)))
+}
+
 impl From<ColumnType> for Affinity {
     fn from(column_type: ColumnType) -> Self {
         match column_type {
@@ -87,6 +172,9 @@ pub enum InvalidValue {
     /// Not a number, or not finite.
     #[error("'{}' is not a number", shortened(.0))]
     NotANumber(String),
+    /// Not base64, which stands for a blob in text.
+    #[error("'{}' is not base64", shortened(.0))]
+    NotBase64(String),
     /// A blob where a number is required.
     #[error("a BLOB is not {0}")]
     Bytes(&'static str),

@@ -4,7 +4,7 @@
 
 use std::io::{self, Read, Seek, SeekFrom};
 
-use branchyard_imports::{FileLimits, Format, Input, RowErrors, rows, scan};
+use branchyard_imports::{FileLimits, Format, Input, RowErrors, TextOptions, rows, scan};
 
 const RECORD: &[u8] =
     b"{\"id\": 12345, \"name\": \"Alice \\u00e9\", \"level\": 1.5, \"tags\": [\"a\", {\"b\": null}]},\n";
@@ -52,7 +52,13 @@ fn peak_kib() -> u64 {
 #[test]
 fn two_hundred_megabytes_of_json_take_a_few() {
     let open = || Ok(Box::new(Generated { position: 0 }) as Box<_>);
-    let input = Input { format: Format::Json, table: "t", limits: FileLimits::default(), open: &open };
+    let input = Input {
+        format: Format::Json,
+        table: "t",
+        limits: FileLimits::default(),
+        text: TextOptions::default(),
+        open: &open,
+    };
     let before = peak_kib();
     let found = scan(&input).unwrap();
     assert_eq!(found.rows, FILE_BYTES / RECORD.len() as u64);

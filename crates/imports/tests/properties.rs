@@ -3,7 +3,9 @@
 use std::io::{self, Read};
 
 use branchyard_imports::delimited::{DelimitedReader, Delimiter};
-use branchyard_imports::{Affinity, CellValue, FileError, FileLimits, Format, Input, RowErrors, convert, rows, scan};
+use branchyard_imports::{
+    Affinity, CellValue, FileError, FileLimits, Format, Input, RowErrors, TextOptions, convert, rows, scan,
+};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -31,7 +33,7 @@ impl Read for Chunked<'_> {
 fn with_file<T>(format: Format, file: impl AsRef<[u8]>, use_it: impl FnOnce(&Input<'_>) -> T) -> T {
     let bytes = file.as_ref().to_vec();
     let open = move || Ok(Box::new(io::Cursor::new(bytes.clone())) as Box<_>);
-    use_it(&Input { format, table: "t", limits: FileLimits::default(), open: &open })
+    use_it(&Input { format, table: "t", limits: FileLimits::default(), text: TextOptions::default(), open: &open })
 }
 
 /// Runs both passes over a file, into a new table.
@@ -80,7 +82,7 @@ struct Style {
 
 fn styles() -> impl Strategy<Value = Style> {
     (
-        prop::sample::select(vec![Delimiter::Comma, Delimiter::Pipe]),
+        prop::sample::select(vec![Delimiter::COMMA, Delimiter::PIPE, Delimiter::TAB]),
         prop::sample::select(vec!["\n", "\r\n"]),
         prop::sample::select(vec!["", "\u{feff}"]),
         any::<bool>(),
@@ -109,7 +111,7 @@ fn chunk_sizes() -> impl Strategy<Value = Vec<usize>> {
 }
 
 fn write_field(field: &str, style: &Style, file: &mut String) {
-    let special = |c: char| matches!(c, ',' | '|' | '"' | '\r' | '\n');
+    let special = |c: char| matches!(c, ',' | '|' | '\t' | '"' | '\r' | '\n');
     if style.always_quote || field.is_empty() || field.contains(special) {
         file.push('"');
         file.push_str(&field.replace('"', "\"\""));
@@ -120,16 +122,13 @@ fn write_field(field: &str, style: &Style, file: &mut String) {
 }
 
 fn write(table: &[Vec<String>], style: &Style) -> String {
-    let delimiter = match style.delimiter {
-        Delimiter::Comma => ",",
-        Delimiter::Pipe => "|",
-    };
+    let delimiter = style.delimiter.as_char();
     let lines: Vec<String> = table
         .iter()
         .map(|row| {
             let mut line = String::new();
             for (position, field) in row.iter().enumerate() {
-                line.push_str(if position == 0 { "" } else { delimiter });
+                line.extend((position > 0).then_some(delimiter));
                 write_field(field, style, &mut line);
             }
             line
@@ -190,8 +189,8 @@ proptest! {
 
     #[test]
     fn chunks_make_no_difference(file in "(x,y\r?\n)?[ab,\"\r\n😀]{0,40}", sizes in chunk_sizes()) {
-        let whole = read_all(file.as_bytes(), Delimiter::Comma);
-        let chunked = read_all(Chunked::new(file.as_bytes(), sizes), Delimiter::Comma);
+        let whole = read_all(file.as_bytes(), Delimiter::COMMA);
+        let chunked = read_all(Chunked::new(file.as_bytes(), sizes), Delimiter::COMMA);
         prop_assert_eq!(whole, chunked);
     }
 
@@ -202,8 +201,8 @@ proptest! {
         sizes in chunk_sizes(),
     ) {
         let file = [header.as_bytes(), &bytes].concat();
-        let whole = read_all(&file[..], Delimiter::Comma);
-        prop_assert_eq!(whole, read_all(Chunked::new(&file, sizes), Delimiter::Comma));
+        let whole = read_all(&file[..], Delimiter::COMMA);
+        prop_assert_eq!(whole, read_all(Chunked::new(&file, sizes), Delimiter::COMMA));
     }
 
     /// The second pass accepts what the first one found.

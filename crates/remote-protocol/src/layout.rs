@@ -74,11 +74,34 @@ fn short_text<'a>(input: &mut Input<'a>) -> Result<&'a [u8], Malformed> {
     input.take(length.into())
 }
 
+/// A table, an index or another object that a catalog names.
+#[derive(Debug, PartialEq, Eq)]
+pub struct CatalogEntry<'a> {
+    /// The root of its tree, a node of any level.
+    pub root: Hash,
+    /// Changes with its definition. Not the hash of a chunk.
+    pub definition: Hash,
+    /// What it is, for example `table`. Empty in the oldest format, which has tables only.
+    pub kind: &'a [u8],
+    /// Its name.
+    pub name: &'a [u8],
+}
+
 /// Parses a catalog. Returns the roots of the trees of its tables and indexes, nodes of any level.
 ///
 /// # Errors
 /// [`Malformed`].
 pub fn catalog(bytes: &[u8]) -> Result<Vec<Hash>, Malformed> {
+    let mut roots = Vec::new();
+    each_entry(bytes, |entry| roots.push(entry.root))?;
+    Ok(roots)
+}
+
+/// Parses a catalog, and passes its entries to `each` in order.
+///
+/// # Errors
+/// [`Malformed`]. Entries may have been passed before.
+pub fn each_entry<'a>(bytes: &'a [u8], mut each: impl FnMut(CatalogEntry<'a>)) -> Result<(), Malformed> {
     let mut rest = Input(bytes);
     let format = rest.u8()?;
     if !(0x44..=0x46).contains(&format) {
@@ -91,19 +114,16 @@ pub fn catalog(bytes: &[u8]) -> Result<Vec<Hash>, Malformed> {
     if format == 0x46 {
         rest.take(8)?;
     }
-    let mut roots = Vec::new();
     for _ in 0..entries {
         let _number_and_flags = rest.take(5)?;
-        roots.push(rest.hash()?);
-        // A hash that is not that of a chunk.
-        rest.take(20)?;
-        let lengths = if format == 0x44 { [rest.u16()?, 0, 0] } else { [rest.u16()?, rest.u16()?, rest.u16()?] };
-        for length in lengths {
-            rest.take(length.into())?;
-        }
+        let (root, definition) = (rest.hash()?, rest.hash()?);
+        let [kind, name, table] =
+            if format == 0x44 { [0, rest.u16()?, 0] } else { [rest.u16()?, rest.u16()?, rest.u16()?] };
+        let (kind, name) = (rest.take(kind.into())?, rest.take(name.into())?);
+        rest.take(table.into())?;
+        each(CatalogEntry { root, definition, kind, name });
     }
-    rest.end()?;
-    Ok(roots)
+    rest.end()
 }
 
 /// Parses a node.
@@ -144,6 +164,62 @@ pub fn node(bytes: &[u8]) -> Result<Node, Malformed> {
     rest.end()?;
     let children = if level == 0 { Vec::new() } else { values.as_chunks().0.to_vec() };
     Ok(Node { level, children })
+}
+
+/// Where a key is, as a node says.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Found<'a> {
+    /// Neither in the node nor below it.
+    Nothing,
+    /// Below this node, if anywhere.
+    Below(Hash),
+    /// In the node, with this value.
+    Value(&'a [u8]),
+}
+
+/// Looks for a key in a node. Keys are compared byte by byte: those of integers have eight bytes, the highest first, with the sign
+/// inverted. Parses only what the search needs.
+///
+/// # Errors
+/// [`Malformed`].
+pub fn find<'a>(bytes: &'a [u8], key: &[u8]) -> Result<Found<'a>, Malformed> {
+    let mut rest = Input(bytes);
+    if rest.u32()? != NODE_MAGIC {
+        return Err(Malformed("it is no node"));
+    }
+    let (level, entries, _flags) = (rest.u8()?, usize::from(rest.u16()?), rest.u8()?);
+    if entries == 0 {
+        return Ok(Found::Nothing);
+    }
+    let (key_ends, value_ends) = (rest.take((entries + 1) * 4)?, rest.take((entries + 1) * 4)?);
+    let keys = rest.take(offset(key_ends, entries)?)?;
+    let values = rest.take(offset(value_ends, entries)?)?;
+    // The first key that is not less: in a node above the leaves, each key is the last one below a child.
+    let (mut low, mut high) = (0, entries);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if piece(keys, key_ends, middle)? < key { low = middle + 1 } else { high = middle }
+    }
+    if low == entries {
+        return Ok(Found::Nothing);
+    }
+    let value = piece(values, value_ends, low)?;
+    if level > 0 {
+        return value.try_into().map(Found::Below).map_err(|_| Malformed("a child of the node has no hash"));
+    }
+    Ok(if piece(keys, key_ends, low)? == key { Found::Value(value) } else { Found::Nothing })
+}
+
+/// Returns the n-th of offsets.
+fn offset(ends: &[u8], number: usize) -> Result<usize, Malformed> {
+    let bytes = ends.as_chunks::<4>().0.get(number).ok_or(Malformed("an offset of the node is missing"))?;
+    usize::try_from(u32::from_le_bytes(*bytes)).map_err(|_| Malformed("the node is too long"))
+}
+
+/// Returns the n-th key or value.
+fn piece<'a>(all: &'a [u8], ends: &[u8], number: usize) -> Result<&'a [u8], Malformed> {
+    all.get(offset(ends, number)?..offset(ends, number + 1)?)
+        .ok_or(Malformed("a key or value of the node ends before it begins"))
 }
 
 /// Parses where the keys or values of a node end, each relative to the first. Checks that none ends before the one before
@@ -269,6 +345,37 @@ mod tests {
     }
 
     #[test]
+    fn entries_of_a_catalog_have_a_kind_and_a_name() {
+        for (format, kind, name) in [(0x44, "", "xxxxx"), (0x46, "xxxxx", "")] {
+            let (bytes, mut entries) = (a_catalog(format), Vec::new());
+            each_entry(&bytes, |entry| entries.push(entry)).unwrap();
+            let (kind, name) = (kind.as_bytes(), name.as_bytes());
+            let expected = [A, NO_HASH].map(|root| CatalogEntry { root, definition: [9; 20], kind, name });
+            assert_eq!(entries, expected);
+        }
+    }
+
+    #[test]
+    fn a_key_is_found_in_a_leaf_and_below_a_node() {
+        let keys: &[&[u8]] = &[b"b", b"bb", b"d"];
+        let leaf = a_node(0, node_flags::BYTE_KEYS, keys, &[b"1", b"", b"3"]);
+        let above = a_node(1, node_flags::BYTE_KEYS | node_flags::COUNTS, keys, &[&A, &B, &A]);
+        for (key, value, child) in [
+            (&b"a"[..], None, Some(A)),
+            (b"b", Some(&b"1"[..]), Some(A)),
+            (b"ba", None, Some(B)),
+            (b"bb", Some(b""), Some(B)),
+            (b"c", None, Some(A)),
+            (b"d", Some(b"3"), Some(A)),
+            (b"da", None, None),
+        ] {
+            assert_eq!(find(&leaf, key), Ok(value.map_or(Found::Nothing, Found::Value)), "{key:?}");
+            assert_eq!(find(&above, key), Ok(child.map_or(Found::Nothing, Found::Below)), "{key:?}");
+        }
+        assert_eq!(find(&a_node(0, node_flags::BYTE_KEYS, &[], &[]), b"a"), Ok(Found::Nothing));
+    }
+
+    #[test]
     fn limits_of_chunks_hold() {
         assert!(commit(&a_commit(&[A; 8])).is_ok());
         assert_eq!(commit(&a_commit(&[A; 9])), Err(Malformed("the commit has more than 8 parents")));
@@ -310,7 +417,7 @@ mod tests {
             let at = at.index(mutated.len());
             mutated[at] = byte;
             for bytes in [&bytes, &mutated] {
-                let _ = (commit(bytes), catalog(bytes), node(bytes));
+                let _ = (commit(bytes), catalog(bytes), node(bytes), find(bytes, &[1; 8]));
             }
         }
     }

@@ -4,8 +4,8 @@ use branchyard_deployments::entities::{BackupKind, DeploymentFailureKind, Deploy
 use branchyard_deployments::ports::{DeploymentOperationKind, Resolution};
 use branchyard_deployments::values::{BackupId, DeploymentId, DeploymentName, InstanceId, ServedName};
 use branchyard_domain::entities::{
-    AccountKind, AttemptError, DisabledReason, EventName, FileType, MemberRole, OperationKind, PullAction, RefKind,
-    Role, Visibility,
+    AccountKind, AttemptError, DisabledReason, EventName, FileType, ImportType, MemberRole, OperationKind, PullAction,
+    RefKind, Role, TextEncoding, Visibility,
 };
 use branchyard_domain::ports::{DeliveryState, OperationState, PullFilter};
 use branchyard_domain::values::{
@@ -181,8 +181,11 @@ words! {
         Timeout = "timeout", Refused = "refused", Dns = "dns", Tls = "tls", BlockedAddress = "blocked_address",
         Redirect = "redirect", Connection = "connection",
     }
+    ImportType { Integer = "INTEGER", Real = "REAL", Numeric = "NUMERIC", Text = "TEXT", Blob = "BLOB" }
+    TextEncoding { Utf8 = "utf-8", Utf16 = "utf-16", Windows1252 = "windows-1252" }
     FileType {
-        Csv = "csv", Psv = "psv", Xlsx = "xlsx", Json = "json", Sql = "sql", Yaml = "yaml", Parquet = "parquet", Sqlite = "sqlite",
+        Csv = "csv", Psv = "psv", Tsv = "tsv", Xlsx = "xlsx", Json = "json", Sql = "sql", Yaml = "yaml", Parquet = "parquet",
+        Sqlite = "sqlite",
     }
 }
 

@@ -4,6 +4,7 @@
 //! stay readable. A changed mirror becomes `V2` beside `V1`. Reading never panics.
 
 mod deployments;
+mod row_resolutions;
 
 pub(crate) use deployments::{
     from_copied, from_deployment, from_instance, from_sample, to_copied, to_deployment, to_instance, to_sample,
@@ -12,14 +13,16 @@ pub(crate) use deployments::{
 use std::collections::BTreeMap;
 
 use branchyard_domain::entities::{
-    DatabaseLocator, EditRequest, EditedValue, EventKind, FailureKind, ImportMode, ImportRequest, NumberLiteral,
-    OperationFailure, Outcome, PullAction, PullEnds, Purged, PushRequest, PushTarget, RowEdit, RowProblem, Side,
-    Tagger, Work,
+    DatabaseLocator, EditRequest, EditedValue, EventKind, FailureKind, ImportMode, ImportOptions, ImportRequest,
+    ImportType, NumberLiteral, OperationFailure, Outcome, PullAction, PullEnds, Purged, PushRequest, PushTarget,
+    RowEdit, RowProblem, Side, Tagger, TextEncoding, TextOptions, Work,
 };
 use branchyard_domain::values::{ChunkHash, CommitHash, PullNumber};
 use data_encoding::BASE64;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+
+use row_resolutions::RowResolutionV1;
 
 use crate::convert::{Read, StoredWord, read, read_if, time};
 use crate::error::Unreadable;
@@ -93,15 +96,42 @@ impl LocatorV1 {
 #[derive(Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 enum WorkV1 {
-    SqlWrite { from_branch: String, to_branch: String, statements: String, message: String },
-    Merge { pull: i64, ends: EndsV1, message: String, resolve: BTreeMap<String, SideV1> },
-    Fork { owner_id: String, owner: String, fork_id: String },
+    SqlWrite {
+        from_branch: String,
+        to_branch: String,
+        statements: String,
+        message: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        expected_head: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        start: Option<String>,
+    },
+    Merge {
+        pull: i64,
+        ends: EndsV1,
+        message: String,
+        resolve: BTreeMap<String, SideV1>,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        rows: Vec<RowResolutionV1>,
+        /// Absent in most cases, and from before there was a choice.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        no_fast_forward: bool,
+    },
+    Fork {
+        owner_id: String,
+        owner: String,
+        fork_id: String,
+    },
     Import(ImportV1),
     Edit(EditV1),
     Purge,
     Push(PushV1),
     MirrorSync,
-    Restore { branch: String, at: i64, to_branch: String },
+    Restore {
+        branch: String,
+        at: i64,
+        to_branch: String,
+    },
 }
 
 #[derive(Serialize, Deserialize)]
@@ -167,19 +197,33 @@ struct ImportV1 {
     message: String,
     pull_branch: Option<String>,
     column_map: BTreeMap<String, String>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    column_types: BTreeMap<String, String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    delimiter: Option<char>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    encoding: Option<String>,
 }
 
 const WORK: &str = "operations.work";
 
+fn words_of(types: &BTreeMap<String, ImportType>) -> BTreeMap<String, String> {
+    types.iter().map(|(column, column_type)| (column.clone(), column_type.word().to_owned())).collect()
+}
+
 pub(crate) fn from_work(work: &Work) -> Read<String> {
     let mirror = match work {
-        Work::SqlWrite { from_branch, to_branch, statements, message } => WorkV1::SqlWrite {
+        Work::SqlWrite { from_branch, to_branch, statements, message, expected_head, start } => WorkV1::SqlWrite {
             from_branch: from_branch.to_string(),
             to_branch: to_branch.to_string(),
             statements: statements.clone(),
             message: message.clone(),
+            expected_head: expected_head.as_ref().map(ToString::to_string),
+            start: start.as_ref().map(ToString::to_string),
         },
-        Work::Merge { pull, ends, message, resolve } => WorkV1::Merge {
+        Work::Merge { pull, ends, message, resolve, rows, fast_forward } => WorkV1::Merge {
+            rows: rows.iter().map(Into::into).collect(),
+            no_fast_forward: !fast_forward,
             pull: pull.get(),
             ends: EndsV1 {
                 from: (&ends.from).into(),
@@ -203,6 +247,10 @@ pub(crate) fn from_work(work: &Work) -> Read<String> {
             message: import.message.clone(),
             pull_branch: import.pull_branch.as_ref().map(ToString::to_string),
             column_map: import.column_map.clone(),
+            column_types: words_of(&import.options.column_types),
+            delimiter: import.options.text.delimiter,
+            encoding: (import.options.text.encoding != TextEncoding::default())
+                .then(|| import.options.text.encoding.word().to_owned()),
         }),
         Work::Edit(edit) => WorkV1::Edit(EditV1 {
             branch: edit.branch.to_string(),
@@ -280,13 +328,17 @@ fn to_row_edit(mirror: RowEditV1) -> Read<RowEdit> {
 
 pub(crate) fn to_work(text: &str) -> Read<Work> {
     Ok(match decode(WORK, text)? {
-        WorkV1::SqlWrite { from_branch, to_branch, statements, message } => Work::SqlWrite {
+        WorkV1::SqlWrite { from_branch, to_branch, statements, message, expected_head, start } => Work::SqlWrite {
             from_branch: read(WORK, from_branch)?,
             to_branch: read(WORK, to_branch)?,
             statements,
             message,
+            expected_head: expected_head.map(|commit| read(WORK, commit)).transpose()?,
+            start: start.map(|commit| read(WORK, commit)).transpose()?,
         },
-        WorkV1::Merge { pull, ends, message, resolve } => Work::Merge {
+        WorkV1::Merge { pull, ends, message, resolve, rows, no_fast_forward } => Work::Merge {
+            rows: rows.into_iter().map(RowResolutionV1::resolution).collect::<Read<_>>()?,
+            fast_forward: !no_fast_forward,
             pull: read(WORK, pull)?,
             ends: PullEnds {
                 from: ends.from.locator(WORK)?,
@@ -310,6 +362,17 @@ pub(crate) fn to_work(text: &str) -> Read<Work> {
             message: import.message,
             pull_branch: read_if(WORK, import.pull_branch)?,
             column_map: import.column_map,
+            options: ImportOptions {
+                column_types: import
+                    .column_types
+                    .into_iter()
+                    .map(|(column, word)| Ok((column, read(WORK, word)?)))
+                    .collect::<Read<_>>()?,
+                text: TextOptions {
+                    delimiter: import.delimiter,
+                    encoding: read_if(WORK, import.encoding)?.unwrap_or_default(),
+                },
+            },
         }),
         WorkV1::Edit(edit) => Work::Edit(EditRequest {
             branch: read(WORK, edit.branch)?,
@@ -544,6 +607,8 @@ mod tests {
                 },
                 message: "m".to_owned(),
                 resolve: BTreeMap::from([("t".to_owned(), Side::Ours)]),
+                rows: Vec::new(),
+                fast_forward: true,
             }
         );
         assert_eq!(from_work(&work).unwrap(), text);

@@ -453,6 +453,23 @@ impl PullRepository for SqlTransaction {
             all(rows, pull)
         })
     }
+
+    fn merged_as(&mut self, database: DatabaseId, commits: &[CommitHash]) -> Result<Vec<(CommitHash, PullNumber)>> {
+        self.run_apart_from_rights("find the pulls that were merged as commits", |conn| {
+            let rows: Vec<(Option<String>, i64)> = pulls::table
+                .filter(pulls::database_id.eq(database.to_string()))
+                .filter(pulls::state.eq(MERGED))
+                .filter(pulls::merged_commit.eq_any(commits.iter().map(ToString::to_string)))
+                .filter(pulls::merged_base.ne(pulls::merged_source))
+                .order(pulls::number)
+                .select((pulls::merged_commit, pulls::number))
+                .load(conn)?;
+            all(rows, |(commit, number)| {
+                let commit = read("pulls.merged_commit", present("pulls.merged_commit", commit)?)?;
+                Ok((commit, read("pulls.number", number)?))
+            })
+        })
+    }
 }
 
 impl PullFetchRepository for SqlTransaction {

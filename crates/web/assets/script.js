@@ -128,9 +128,20 @@ for (const form of document.querySelectorAll("form[data-asks]")) {
       const others = remembered(key).filter((other) => other !== statement);
       try { localStorage.setItem(key, JSON.stringify([statement, ...others].slice(0, 30))); } catch { /* Storage is off or full. */ }
     });
+    // A preview is of the statements that were sent.
+    const preview = document.getElementById("write-preview");
+    if (preview) form.addEventListener("input", () => { preview.hidden = true; });
     document.getElementById("forget-history").addEventListener("click", () => { localStorage.removeItem(key); show(key); });
     show(key);
   }
+}
+
+// A query that runs: <p data-busy> with a button that stops it
+for (const busy of document.querySelectorAll("[data-busy]")) {
+  busy.closest("form").addEventListener("submit", () => { busy.hidden = false; });
+  busy.querySelector("button").addEventListener("click", () => { window.stop(); busy.hidden = true; });
+  // The page may be shown again from the history.
+  addEventListener("pageshow", () => { busy.hidden = true; });
 }
 
 // Fields that the fragment of the address fills in: <input data-from-fragment>

@@ -26,6 +26,7 @@ impl Asset {
 const SCRIPTS: &str = concat!(
     include_str!("../assets/script.js"),
     include_str!("../assets/upload.js"),
+    include_str!("../assets/import.js"),
     include_str!("../assets/deployments.js")
 );
 const STYLES: &str = concat!(

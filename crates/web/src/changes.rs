@@ -6,6 +6,7 @@ use branchyard_domain::entities::{
     Cell, Change, ObjectChange, ObjectKind, RowChange, TableChange, TableColumn, TableKind, TableSchema, brought,
 };
 use branchyard_domain::errors::ReadError;
+use branchyard_domain::ports::WritePreview;
 use branchyard_domain::values::CommitHash;
 use branchyard_http_common::{Listed, RowKey, bound, changed_rows_from, open_token, token};
 
@@ -139,6 +140,21 @@ pub(crate) struct TableLine {
 }
 
 impl TableLine {
+    fn new(change: &TableChange, href: String) -> Self {
+        Self {
+            name: change.table.clone(),
+            href,
+            word: word(change.change),
+            has_other_definition: has_other_definition(change),
+            kinds: kinds(&change.objects),
+            counts: change.rows.map(|(added, removed, changed)| ChangeCounts {
+                added: format::count(added),
+                removed: format::count(removed),
+                changed: format::count(changed),
+            }),
+        }
+    }
+
     /// Returns `true` for a view: only views list an object of kind `view`.
     pub(crate) fn is_view(&self) -> bool {
         self.kinds.contains(&"view")
@@ -259,18 +275,7 @@ impl Changes {
         found: &ChangesPage,
         path: &str,
     ) -> Self {
-        let line = |change: &TableChange| TableLine {
-            name: change.table.clone(),
-            href: paths::with_query(path, &[("table", &change.table)]),
-            word: word(change.change),
-            has_other_definition: has_other_definition(change),
-            kinds: kinds(&change.objects),
-            counts: change.rows.map(|(added, removed, changed)| ChangeCounts {
-                added: format::count(added),
-                removed: format::count(removed),
-                changed: format::count(changed),
-            }),
-        };
+        let line = |change: &TableChange| TableLine::new(change, paths::with_query(path, &[("table", &change.table)]));
         let details = found.details.iter().map(|detail| {
             let next = detail.next.as_ref().map(|place| {
                 let place: ChangesCursor = (asked.from.to_string(), asked.to.to_string(), place.clone());
@@ -290,6 +295,29 @@ impl Changes {
             details: details.collect(),
             brings: Brings::of(&brought(found.tables.iter().flat_map(|change| &change.objects))),
             all: asked.table.as_ref().map(|_| path.to_owned()),
+        }
+    }
+}
+
+impl Changes {
+    /// Builds the view of what a write would change. `path` returns the page of a table.
+    pub(crate) fn of_preview(preview: WritePreview, path: impl Fn(&str) -> String) -> Self {
+        let line = |change: &TableChange| TableLine::new(change, path(&change.table));
+        let changes = || preview.tables.iter().map(|table| &table.change);
+        let (tables, total) = (changes().take(NAMED).map(line).collect(), changes().count());
+        let brings = Brings::of(&brought(changes().flat_map(|change| &change.objects)));
+        let details = preview.tables.iter().take(TABLES).map(|table| {
+            let (before, after) = table.definitions.clone();
+            let (change, rows) = (table.change.clone(), table.rows.rows.clone());
+            show(&Detail { change, before, after, rows, next: None }, line(&table.change), None)
+        });
+        Self {
+            tables,
+            total: format::counted(total as u64, "table", "tables"),
+            unnamed: total.saturating_sub(NAMED),
+            details: details.collect(),
+            brings,
+            all: None,
         }
     }
 }
@@ -475,6 +503,7 @@ mod tests {
             nullable: true,
             default: None,
             in_primary_key: false,
+            is_generated: false,
         });
         TableSchema {
             name: "t".to_owned(),

@@ -9,6 +9,7 @@ use branchyard_http_common::segment;
 
 use crate::error_page::PageError;
 use crate::format;
+use crate::moments::{self, Moment};
 use crate::page_context::PageContext;
 use crate::pages::deployments;
 use crate::paths;
@@ -106,8 +107,11 @@ pub(crate) struct DatabaseFrame {
     pub(crate) may_administer: bool,
     /// The branch that is used if a request names no ref.
     pub(crate) default_branch: String,
-    /// The requested ref. Empty for the default branch.
+    /// The requested ref, for links to other pages. Empty for the default branch. At a time (`?at=`), the commit that the branch had
+    /// then.
     pub(crate) asked_ref: String,
+    /// The requested branch and time, if the page shows what the branch was at a time.
+    pub(crate) moment: Option<Moment>,
     active: DatabaseTab,
 }
 
@@ -132,6 +136,7 @@ impl DatabaseFrame {
             may_administer: role >= Role::Admin,
             default_branch: database.default_branch.to_string(),
             asked_ref: visit.parameter("ref").unwrap_or_default(),
+            moment: None,
             active,
         }
     }
@@ -184,10 +189,10 @@ impl DatabaseFrame {
         self.at_ref(&format!("{}/edit", self.table_path(table)))
     }
 
-    /// Returns the path of a table's CSV download at the shown commit.
-    pub(crate) fn csv(&self, table: &str, at: &ShownVersion) -> String {
-        let path = format!("{}/tables/{}/csv", self.path, segment(table));
-        paths::with_query(&path, &[("ref", at.commit.as_str())])
+    /// Returns the path of the history of a table at the selected ref, or of one of its rows. `key` is empty for the table.
+    pub(crate) fn history(&self, table: &str, key: &str) -> String {
+        let path = format!("{}/history", self.table_path(table));
+        paths::with_query(&path, &[("ref", &self.asked_ref), ("key", key)])
     }
 
     /// Returns the path of the form that creates a deployment from a clone of the database at the selected ref.
@@ -242,7 +247,11 @@ pub(crate) async fn open<L: Level>(
         })
         .await?;
     let (access, view, is_starred) = opened;
-    let frame = DatabaseFrame::new(visit, &view, is_starred, access.role(), active);
+    let mut frame = DatabaseFrame::new(visit, &view, is_starred, access.role(), active);
+    if let Some(text) = visit.parameter("at").filter(|_| active.has_ref()) {
+        let (moment, commit) = moments::find(visit, &access, &frame, text).await?;
+        (frame.moment, frame.asked_ref) = (Some(moment), commit.to_string());
+    }
     Ok((access, frame))
 }
 
@@ -252,7 +261,26 @@ pub(crate) async fn at<L: Level>(
     access: &DatabaseAccess<L>,
     frame: &DatabaseFrame,
 ) -> Result<ShownVersion, PageError> {
-    let (access, asked) = (access.clone(), visit.parameter("ref"));
+    let asked = Some(frame.asked_ref.clone()).filter(|asked| !asked.is_empty());
+    version(visit, access, frame, asked).await
+}
+
+/// Returns the head of the default branch, as [`at`] does without a ref.
+pub(crate) async fn at_default<L: Level>(
+    visit: &PageContext,
+    access: &DatabaseAccess<L>,
+    frame: &DatabaseFrame,
+) -> Result<ShownVersion, PageError> {
+    version(visit, access, frame, None).await
+}
+
+async fn version<L: Level>(
+    visit: &PageContext,
+    access: &DatabaseAccess<L>,
+    frame: &DatabaseFrame,
+    asked: Option<String>,
+) -> Result<ShownVersion, PageError> {
+    let access = access.clone();
     let named = asked.clone();
     let found = visit
         .read(move |hub| -> Result<_, ReadError> {

@@ -213,6 +213,7 @@ mod tests {
             nullable: true,
             default: None,
             in_primary_key: *name == "id",
+            is_generated: false,
         };
         let key = |table: &&str| ForeignKey {
             columns: vec![columns[0].to_owned()],

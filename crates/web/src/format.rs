@@ -47,6 +47,11 @@ pub(crate) fn sent_time(text: &str) -> Option<Timestamp> {
     Some(Timestamp::from_micros(parsed.and_utc().timestamp_micros()))
 }
 
+/// Formats a time as a form sends it, in UTC.
+pub(crate) fn to_send(at: Timestamp) -> String {
+    utc(at).format("%Y-%m-%dT%H:%M:%S").to_string()
+}
+
 /// Returns a time in UTC. A time outside of the years of chrono, about ±262,000, becomes the last of them.
 pub(crate) fn utc(at: Timestamp) -> DateTime<Utc> {
     DateTime::from_timestamp_micros(at.as_micros()).unwrap_or(DateTime::<Utc>::MAX_UTC)

@@ -54,18 +54,54 @@ impl FromRequest for FormPost {
     fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
         let (request, payload) = (request.clone(), payload.take());
         Box::pin(async move {
-            let visit = PageContext::begin(&request).await?;
-            if !csrf::is_from_here(&visit.state, &request) {
-                return Err(PageError::ForeignForm);
+            match CheckedPost::read(&request, payload).await? {
+                CheckedPost::Ours(posted) => Ok(posted),
+                CheckedPost::OutOfDate(_) => Err(PageError::ForeignForm),
             }
-            let read = visit.read_form(payload, MAX_FORM_BYTES).await?;
-            let fields =
-                web::Form::<Vec<(String, String)>>::from_request(&request, &mut Payload::from(read.bytes)).await;
-            let unreadable = |_| Problem::new(ErrorCode::ValidationFailed, "the form could not be read");
-            let form = Form(fields.map_err(unreadable)?.into_inner());
-            let is_ours = csrf::has_token(&visit.state, &request, visit.secret.expose(), form.get(csrf::FIELD));
-            if is_ours { Ok(Self { visit, form, room: read.room }) } else { Err(PageError::ForeignForm) }
         })
+    }
+}
+
+/// The ends of the paths of forms that hold statements whose session has ended.
+const KEEPING: [&str; 2] = ["/sql/write", "/sign-in"];
+/// Maximum size of such a form, in bytes: statements of 64 KiB, encoded.
+const KEPT_FORM_BYTES: usize = 256 << 10;
+
+/// A form of this site, of this session or not.
+pub(crate) enum CheckedPost {
+    /// A page of this session submitted it.
+    Ours(FormPost),
+    /// Its page was made for another session, which may have ended. It must have no effect.
+    OutOfDate(FormPost),
+}
+
+impl FromRequest for CheckedPost {
+    type Error = PageError;
+    type Future = LocalBoxFuture<'static, Result<Self, PageError>>;
+
+    fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
+        let (request, payload) = (request.clone(), payload.take());
+        Box::pin(async move { Self::read(&request, payload).await })
+    }
+}
+
+impl CheckedPost {
+    async fn read(request: &HttpRequest, payload: Payload) -> Result<Self, PageError> {
+        let visit = PageContext::begin(request).await?;
+        if !csrf::is_from_here(&visit.state, request) {
+            return Err(PageError::ForeignForm);
+        }
+        let keeps = KEEPING.iter().any(|end| request.path().ends_with(end));
+        let read = match visit.caller.user() {
+            None if keeps => visit.read_bytes(payload, KEPT_FORM_BYTES).await?,
+            _ => visit.read_form(payload, MAX_FORM_BYTES).await?,
+        };
+        let fields = web::Form::<Vec<(String, String)>>::from_request(request, &mut Payload::from(read.bytes)).await;
+        let unreadable = |_| Problem::new(ErrorCode::ValidationFailed, "the form could not be read");
+        let form = Form(fields.map_err(unreadable)?.into_inner());
+        let is_ours = csrf::has_token(&visit.state, request, visit.secret.expose(), form.get(csrf::FIELD));
+        let posted = FormPost { visit, form, room: read.room };
+        Ok(if is_ours { Self::Ours(posted) } else { Self::OutOfDate(posted) })
     }
 }
 
@@ -169,6 +205,11 @@ impl Filled {
     /// Returns the value of a field.
     pub(crate) fn value(&self, name: &str) -> &str {
         self.values.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str()).unwrap_or_default()
+    }
+
+    /// Returns all values of a field that may occur more than once.
+    pub(crate) fn all(&self, name: &str) -> Vec<&str> {
+        self.values.iter().filter(|(key, _)| key == name).map(|(_, value)| value.as_str()).collect()
     }
 
     /// Returns `true` if the field has this value. Used for options.

@@ -5,6 +5,7 @@ use actix_web::dev::{ServiceRequest, ServiceResponse};
 use actix_web::http::header::{self, HeaderValue};
 use actix_web::middleware::Next;
 use actix_web::{Error, HttpResponse, web};
+use branchyard_domain::entities::User;
 use branchyard_http_common::{AppState, STRICT_TRANSPORT_SECURITY, with_room};
 
 use crate::assets;
@@ -59,6 +60,12 @@ impl LayoutContext {
             search: String::new(),
             token: state.keys.form_token(visit.secret.expose()),
         }
+    }
+
+    /// Returns the layout of a page for a user who has just signed in. `secret` is that of the new session.
+    pub(crate) fn signed_in(self, visit: &PageContext, user: &User, secret: &str) -> Self {
+        let viewer = Viewer { name: user.name.to_string(), is_admin: user.is_admin };
+        Self { viewer: Some(viewer), token: visit.state.keys.form_token(secret), ..self }
     }
 
     /// Fills the search field.

@@ -47,6 +47,7 @@
 //! 5. A test in `crates/testkit/tests/it/web`. Elements that a browser test looks up need an `id`.
 
 mod activity_feed;
+mod api_snippets;
 pub mod assets;
 mod changes;
 mod chart;
@@ -62,6 +63,7 @@ mod layout;
 mod links;
 mod log;
 mod markdown;
+mod moments;
 mod money;
 mod page_context;
 mod pages;

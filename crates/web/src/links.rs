@@ -31,6 +31,15 @@ impl<'a> Links<'a> {
         columns.iter().map(value).collect()
     }
 
+    /// Returns the columns of the primary key and their values, if they identify the row.
+    pub(crate) fn key<'r>(&'r self, row: &'r [CellView]) -> Option<Vec<(&'r str, &'r str)>> {
+        if self.schema.primary_key.is_empty() {
+            return None;
+        }
+        let values = self.values(&self.schema.primary_key, row)?;
+        Some(self.schema.primary_key.iter().map(String::as_str).zip(values).collect())
+    }
+
     /// Returns the path of a row's page by its primary key.
     pub(crate) fn row(&self, row: &[CellView]) -> Option<String> {
         if self.schema.primary_key.is_empty() {

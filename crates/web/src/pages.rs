@@ -25,6 +25,7 @@ mod releases;
 mod repositories;
 mod row;
 mod row_edit;
+mod row_history;
 mod schema;
 mod settings;
 mod sign_in;
@@ -87,11 +88,13 @@ pub(crate) fn routes(config: &mut web::ServiceConfig) {
         .route("/{owner}/{database}", web::get().to(database::show))
         .service(web::resource("/{owner}/{database}/star").post(stars::set))
         .route("/{owner}/{database}/stargazers", web::get().to(stars::list))
+        .route("/{owner}/{database}/export", web::get().to(downloads::export))
         .route("/{owner}/{database}/zip", web::get().to(downloads::archive))
         .route("/{owner}/{database}/schema", web::get().to(schema::show))
         .route("/{owner}/{database}/tables/{table}/csv", web::get().to(downloads::table))
         .route("/{owner}/{database}/tables/{table}/row", web::get().to(row::show))
         .service(web::resource("/{owner}/{database}/tables/{table}/edit").get(row_edit::show).post(row_edit::send))
+        .route("/{owner}/{database}/tables/{table}/history", web::get().to(row_history::show))
         .route("/{owner}/{database}/tables/{table}", web::get().to(table::show))
         .configure(sql_and_history)
         .configure(of_pulls)

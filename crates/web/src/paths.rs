@@ -8,15 +8,18 @@ pub(crate) fn database(locator: &DatabaseLocator) -> String {
     format!("/{}/{}", locator.owner, locator.name)
 }
 
+/// Returns a parameter of a query.
+pub(crate) fn parameter(name: &str, value: &str) -> String {
+    format!("{name}={}", segment(value))
+}
+
 /// Appends a query to a path. Parameters with an empty value are left out.
 pub(crate) fn with_query(path: &str, parameters: &[(&str, &str)]) -> String {
     let mut address = path.to_owned();
     let mut sign = '?';
     for (name, value) in parameters.iter().filter(|(_, value)| !value.is_empty()) {
         address.push(sign);
-        address.push_str(name);
-        address.push('=');
-        address.push_str(&segment(value));
+        address.push_str(&parameter(name, value));
         sign = '&';
     }
     address

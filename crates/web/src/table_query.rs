@@ -1,6 +1,6 @@
 //! Filters, order and page of a table view, as its URL encodes them.
 
-use branchyard_domain::ports::{RowTest, Test};
+use branchyard_domain::ports::{RowOrder, RowTest, Test};
 
 use crate::page_context::PageContext;
 use crate::paths;
@@ -64,28 +64,33 @@ impl Looking {
     pub(crate) fn address(&self, path: &str, asked_ref: &str) -> String {
         let mut address = paths::with_query(path, &[("ref", asked_ref)]);
         let mut sign = if asked_ref.is_empty() { '?' } else { '&' };
-        let mut add = |name: &str, value: &str| {
+        let page = Some(("page".to_owned(), self.page.clone())).filter(|(_, page)| !page.is_empty());
+        for (name, value) in self.pairs().into_iter().chain(page) {
             address.push(sign);
-            address.push_str(name);
-            address.push('=');
-            address.push_str(&branchyard_http_common::segment(value));
+            address.push_str(&paths::parameter(&name, &value));
             sign = '&';
-        };
-        for test in &self.tests {
-            add("column", &test.column);
-            add("test", word(test.test));
-            add("value", &test.value);
-        }
-        if let Some(sort) = &self.sort {
-            add("sort", sort);
-        }
-        if self.descending {
-            add("desc", "1");
-        }
-        if !self.page.is_empty() {
-            add("page", &self.page);
         }
         address
+    }
+
+    /// Returns the parameters of this view, without its page.
+    pub(crate) fn pairs(&self) -> Vec<(String, String)> {
+        let mut pairs: Vec<(&str, &str)> = Vec::new();
+        for test in &self.tests {
+            pairs.extend([("column", test.column.as_str()), ("test", word(test.test)), ("value", test.value.as_str())]);
+        }
+        pairs.extend(self.sort.as_deref().map(|sort| ("sort", sort)));
+        if self.descending {
+            pairs.push(("desc", "1"));
+        }
+        pairs.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+    }
+
+    /// Returns the statement that selects the rows of this view. Filters that SQL text cannot express are left out.
+    pub(crate) fn statement(&self, table: &str) -> String {
+        let order = self.sort.as_deref().map(|column| RowOrder { column, descending: self.descending });
+        let statement = RowTest::statement(table, &self.tests, order);
+        statement.or_else(|| RowTest::statement(table, &[], order)).unwrap_or_default()
     }
 
     /// Returns this view sorted by a column: ascending first, then descending.

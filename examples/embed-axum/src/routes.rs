@@ -124,7 +124,14 @@ async fn write(
     Json(request): Json<WriteRequest>,
 ) -> Answer {
     let to_branch = RefName::parse(&branch).map_err(invalid)?;
-    let write = SqlWrite { from_branch: branch, to_branch, statements: request.sql, message: None };
+    let write = SqlWrite {
+        from_branch: branch,
+        to_branch,
+        statements: request.sql,
+        message: None,
+        expected_head: None,
+        start: None,
+    };
     blocking(&hub, move |hub| {
         let caller = Caller::User(user);
         let access = hub.databases().access::<Write>(&caller, OWNER, &database)?;

@@ -8,7 +8,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use branchyard_domain::Hub;
 use branchyard_domain::access::{Caller, DatabaseAccess, Level, Participate, Write};
-use branchyard_domain::entities::{FileType, ImportMode, Operation, OperationStatus, Outcome, User, Visibility};
+use branchyard_domain::entities::{
+    FileType, ImportMode, ImportOptions, Operation, OperationStatus, Outcome, User, Visibility,
+};
 use branchyard_domain::usecases::{
     CompletedPart, MergePull, NewDatabase, NewImport, NewPull, NewRelease, NewUpload, NewUser, SqlWrite,
 };
@@ -152,6 +154,8 @@ impl StoryWriter<'_> {
             message: None,
             pull_branch: None,
             column_map: BTreeMap::new(),
+            options: ImportOptions::default(),
+            file_columns: None,
         };
         let operation = self.hub.imports().start(&access, wanted, None)?;
         self.finish(user, &operation).map(drop)
@@ -163,6 +167,8 @@ impl StoryWriter<'_> {
             to_branch: RefName::parse(branch)?,
             statements: statements.trim().to_owned(),
             message: Some(message.to_owned()),
+            expected_head: None,
+            start: None,
         };
         let operation = self.hub.operations().sql_write(&self.access::<Write>(user, owner)?, wanted, None)?;
         self.finish(user, &operation).map(drop)

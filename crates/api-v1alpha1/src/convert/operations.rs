@@ -219,12 +219,14 @@ fn metadata(operation: &Operation) -> OperationMetadata {
         ..OperationMetadata::default()
     };
     match &operation.work {
-        Work::SqlWrite { from_branch, to_branch, statements, message: _ } => OperationMetadata {
-            from_branch_name: from_branch.to_string(),
-            to_branch_name: to_branch.to_string(),
-            sql_query: statements.clone(),
-            ..here
-        },
+        Work::SqlWrite { from_branch, to_branch, statements, message: _, expected_head: _, start: _ } => {
+            OperationMetadata {
+                from_branch_name: from_branch.to_string(),
+                to_branch_name: to_branch.to_string(),
+                sql_query: statements.clone(),
+                ..here
+            }
+        }
         Work::Merge { ends: PullEnds { from, from_branch, to_branch }, .. } => OperationMetadata {
             from_branch_name: from_branch.to_string(),
             from_repo_name: from.name.to_string(),

@@ -7,8 +7,8 @@ use branchyard_domain::ports::CancellationToken;
 use branchyard_domain::usecases::ExportLimits;
 use branchyard_domain::values::CommitHash;
 use branchyard_http_common::{
-    ApiError, CsvFile, DownloadWriter, Ending, First, HandlerError, RequestContext, download_channel, segment,
-    send_archive,
+    ApiError, CsvFile, DownloadWriter, Ending, First, HandlerError, RequestContext, disposition, download_channel,
+    segment, send_archive,
 };
 use branchyard_problem_details::Problem;
 
@@ -108,7 +108,7 @@ impl ExportJob {
     fn write(self, hub: &Hub, writer: DownloadWriter<()>) -> Result<(), ApiError> {
         let Self { named: ExportPath { access, commit, at: _, table }, mut limits, include_bom } = self;
         let Some(table) = table else {
-            return Ok(send_archive(hub, &access, &commit, &mut limits, writer).map_err(LegacyError)?);
+            return Ok(send_archive(hub, &access, &commit, false, &mut limits, writer).map_err(LegacyError)?);
         };
         let mut file = CsvFile::new(writer, include_bom);
         hub.exports().table(&access, &commit, &table, &mut limits, &mut file).map_err(LegacyError)?;
@@ -116,17 +116,5 @@ impl ExportJob {
             file.writer.end(Ending::Whole(()));
         }
         Ok(())
-    }
-}
-
-/// Returns the `Content-Disposition` of a download. Characters that `filename` cannot hold are sent in `filename*` (RFC 6266).
-fn disposition(file: &str) -> String {
-    let plain: String =
-        file.chars().map(|c| if matches!(c, ' '..='~') && c != '"' && c != '\\' { c } else { '_' }).collect();
-    match plain == file {
-        true => format!("attachment; filename=\"{plain}\""),
-        false => {
-            format!("attachment; filename=\"{plain}\"; filename*=UTF-8''{}", segment(file))
-        }
     }
 }

@@ -85,7 +85,7 @@ async fn start(
     }
     // Without a statement, the operation only merges.
     let statements = [in_query, in_body].into_iter().find(|text| !text.trim().is_empty()).unwrap_or_default();
-    let wanted = SqlWrite { from_branch, to_branch, statements, message: None };
+    let wanted = SqlWrite { from_branch, to_branch, statements, message: None, expected_head: None, start: None };
     let started = call.write(move |hub| hub.operations().sql_write(&access, wanted, None).map_err(LegacyError)).await?;
     Ok((names::of_user(&started), call.state.config.public_url.clone()))
 }

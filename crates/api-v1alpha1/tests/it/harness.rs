@@ -110,6 +110,8 @@ impl LegacyHarness {
             to_branch: RefName::parse(branch).unwrap(),
             statements: statements.to_owned(),
             message: None,
+            expected_head: None,
+            start: None,
         };
         self.fakes.hub.operations().sql_write(&self.access::<Write>(), wanted, None).unwrap().id.to_string()
     }

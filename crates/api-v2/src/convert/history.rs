@@ -2,6 +2,8 @@ use branchyard_domain::entities::{
     Change, Commit, Conflict, ConflictKind, ForeignKey, Index, ObjectChange, ObjectKind, RowChange, Signature,
     TableChange, TableColumn, TableKind, TableSchema, Trigger,
 };
+use branchyard_domain::ports::WritePreview;
+use branchyard_domain::values::CommitHash;
 use branchyard_http_common::rfc3339;
 
 use super::cells::{cell_max_bytes, row};
@@ -94,6 +96,19 @@ impl From<&RowChange> for wire::RowDiff {
     }
 }
 
+/// Converts what a write on `base` would change.
+pub(crate) fn preview(base: &CommitHash, preview: &WritePreview) -> wire::SqlPreview {
+    let WritePreview { rows_affected, tables } = preview;
+    let truncated = tables.iter().filter(|table| table.rows.more);
+    wire::SqlPreview {
+        base_sha: base.to_string(),
+        rows_affected: *rows_affected,
+        tables: tables.iter().map(|table| (&table.change).into()).collect(),
+        rows: tables.iter().flat_map(|table| &table.rows.rows).map(Into::into).collect(),
+        truncated_tables: truncated.map(|table| table.change.table.clone()).collect(),
+    }
+}
+
 impl From<&Conflict> for wire::Conflict {
     fn from(conflict: &Conflict) -> Self {
         let Conflict { table, kind, primary_key, base, ours, theirs, detail } = conflict;
@@ -101,7 +116,8 @@ impl From<&Conflict> for wire::Conflict {
         let is_row = *kind == ConflictKind::Row;
         let cells = [base, ours, theirs].into_iter().flatten().chain([primary_key]).map(Vec::len).sum();
         let most = cell_max_bytes(cells);
-        let key = (*kind != ConflictKind::Schema).then(|| row(primary_key, most, &mut truncated));
+        let has_key = !matches!(kind, ConflictKind::Schema | ConflictKind::Object);
+        let key = has_key.then(|| row(primary_key, most, &mut truncated));
         let mut side =
             |cells: &Option<Vec<_>>| is_row.then(|| cells.as_ref().map(|cells| row(cells, most, &mut truncated)));
         let (base, ours, theirs) = (side(base), side(ours), side(theirs));
@@ -109,7 +125,7 @@ impl From<&Conflict> for wire::Conflict {
             table: table.clone(),
             kind: match kind {
                 ConflictKind::Row => wire::ConflictKind::Row,
-                ConflictKind::Schema => wire::ConflictKind::Schema,
+                ConflictKind::Schema | ConflictKind::Object => wire::ConflictKind::Schema,
                 ConflictKind::Constraint => wire::ConflictKind::Constraint,
             },
             primary_key: key,
@@ -124,7 +140,7 @@ impl From<&Conflict> for wire::Conflict {
 
 impl From<&TableColumn> for wire::SchemaColumn {
     fn from(column: &TableColumn) -> Self {
-        let TableColumn { name, declared_type, nullable, default, in_primary_key } = column;
+        let TableColumn { name, declared_type, nullable, default, in_primary_key, is_generated: _ } = column;
         Self {
             name: name.clone(),
             kind: declared_type.clone(),

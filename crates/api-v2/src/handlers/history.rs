@@ -30,17 +30,17 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
                 ),
             get("/diff", "listDiff", "Rows that differ between two refs", list_diff)
                 .credential(Credential::Optional)
-                .query(&["from", "to", "table", "merge_base", "page_token", "page_size"])
+                .query(&["from", "to", "of_table", "merge_base", "page_token", "page_size"])
                 .responds(200, Success::List("RowDiff"), ("DL", &[422]))
                 .describe("All pages compare the commits that the refs named on the first."),
             get("/diff/tables", "listDiffTables", "Tables that differ between two refs", list_diff_tables)
                 .credential(Credential::Optional)
-                .query(&["from", "to", "table", "merge_base", "page_token", "page_size"])
+                .query(&["from", "to", "of_table", "merge_base", "page_token", "page_size"])
                 .responds(200, Success::List("TableDiff"), ("DL", &[422]))
                 .describe("All pages compare the commits that the refs named on the first."),
             get("/schema", "listSchema", "Tables and views at a ref", list_schema)
                 .credential(Credential::Optional)
-                .query(&["ref", "table", "page_token", "page_size"])
+                .query(&["ref", "of_table", "page_token", "page_size"])
                 .responds(200, Success::List("TableSchema"), ("DL", &[422])),
         ],
     )

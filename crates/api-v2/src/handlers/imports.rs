@@ -3,7 +3,10 @@ use actix_web::{HttpRequest, HttpResponse, web};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use branchyard_domain::access::Write;
-use branchyard_domain::entities::{FileType, ImportMode, Operation};
+use branchyard_domain::entities::{
+    FileType, ImportMode, ImportOptions, ImportType, Operation, TextEncoding, TextOptions,
+};
+use branchyard_domain::errors::ImportError;
 use branchyard_domain::usecases::{CompletedPart, NewImport, NewUpload, OpenedUpload};
 use branchyard_domain::values::{LongText, RefName, Timestamp, UploadId};
 use branchyard_http_common::{
@@ -66,6 +69,7 @@ const FILE_TYPES: Words<FileType> = Words::component(
     &[
         ("csv", FileType::Csv),
         ("psv", FileType::Psv),
+        ("tsv", FileType::Tsv),
         ("xlsx", FileType::Xlsx),
         ("json", FileType::Json),
         ("sql", FileType::Sql),
@@ -74,6 +78,31 @@ const FILE_TYPES: Words<FileType> = Words::component(
         ("sqlite", FileType::Sqlite),
     ],
 );
+
+const COLUMN_TYPES: Words<ImportType> = Words::component(
+    "ImportColumnType",
+    &[
+        ("INTEGER", ImportType::Integer),
+        ("REAL", ImportType::Real),
+        ("NUMERIC", ImportType::Numeric),
+        ("TEXT", ImportType::Text),
+        ("BLOB", ImportType::Blob),
+    ],
+);
+
+const ENCODINGS: Words<TextEncoding> = Words::component(
+    "ImportEncoding",
+    &[("utf-8", TextEncoding::Utf8), ("utf-16", TextEncoding::Utf16), ("windows-1252", TextEncoding::Windows1252)],
+);
+
+fn delimiter(text: &str) -> Result<char, &'static str> {
+    let mut characters = text.chars();
+    match (characters.next(), characters.next()) {
+        (Some('"' | '\r' | '\n' | '\0'), None) => Err("must not be a quote, a line end or NUL"),
+        (Some(delimiter), None) => Ok(delimiter),
+        _ => Err("must be one character"),
+    }
+}
 
 const MODES: Words<ImportMode> = Words::component(
     "ImportOperation",
@@ -169,7 +198,16 @@ pub(crate) async fn create_import(call: RequestContext) -> HandlerResult {
 async fn queue_import(call: &RequestContext) -> HandlerResult {
     let access = call.access::<Write>().await?;
     let key = call.key(access.who()).await?;
-    let wanted = call.json(&CREATE_IMPORT)?;
+    let mut wanted = call.json(&CREATE_IMPORT)?;
+    if !wanted.options.column_types.is_empty() {
+        let seen = access.clone();
+        wanted = call
+            .run(&call.state.uploads, move |hub| -> Result<_, ImportError> {
+                let file_columns = hub.imports().file_columns(&seen, &wanted)?;
+                Ok(NewImport { file_columns, ..wanted })
+            })
+            .await?;
+    }
     let urls = urls(&call.state);
     let started = move |operation: &Operation| accepted(operation, &urls);
     call.effect(key, move |hub, once| hub.imports().start(&access, wanted, once), started).await
@@ -228,7 +266,23 @@ fn new_import(fields: &Fields<'_>) -> Option<NewImport> {
         .doc("The data is committed to this branch, and a pull request into `branch_name` is opened.")
         .optional_string("pull_request_branch_name");
     let column_map = fields.doc("New names for columns of the file.").string_map("column_map");
+    let column_types = fields
+        .doc(
+            "Types of columns of the file; the others get theirs from the values. In a new table they are the declared types; in an \
+             existing table, values have to fit them too. `BLOB` is base64 in text. A value that does not fit is a row error.",
+        )
+        .word_map("column_types", &COLUMN_TYPES);
+    let delimiter = fields
+        .schema(|| json!({"minLength": 1, "maxLength": 1}))
+        .doc("One character, only for `csv` and `tsv`; not a quote or a line end. Default: a comma, or a tab.")
+        .optional_as("delimiter", delimiter);
+    let encoding = fields
+        .doc("Only for `csv` and `tsv`. Default: `utf-8`.")
+        .optional_choice("encoding", &ENCODINGS)
+        .unwrap_or_default();
     Some(NewImport {
+        options: ImportOptions { column_types: column_types?, text: TextOptions { delimiter, encoding } },
+        file_columns: None,
         secret: secret?,
         upload: contents_key?.strip_prefix(CONTENTS).and_then(|id| UploadId::parse(id).ok()),
         branch: branch?,

@@ -19,13 +19,13 @@ use branchyard_openapi::{Credential, Success};
 /// Declares the endpoints of this file.
 pub(crate) fn endpoints() -> Vec<Endpoint> {
     section("Database", "/databases/{owner}/{database}/pulls/{pull_number}", vec![
-get("/diff", "listPullDiff", "Rows a pull request changes", list_pull_diff).credential(Credential::Optional).query(&["table", "page_token", "page_size"]).responds(200, Success::List("RowDiff"), ("DL", &[422])).describe("Compares the merge base of both branches with the head of `from_branch`: for a closed pull request, \
+get("/diff", "listPullDiff", "Rows a pull request changes", list_pull_diff).credential(Credential::Optional).query(&["of_table", "page_token", "page_size"]).responds(200, Success::List("RowDiff"), ("DL", &[422])).describe("Compares the merge base of both branches with the head of `from_branch`: for a closed pull request, \
                  the heads at which it was closed; for a merged one, the commits that the merge took. 503 while the \
                  source is being fetched."),
-get("/diff/tables", "listPullDiffTables", "Tables a pull request changes", list_pull_diff_tables).credential(Credential::Optional).query(&["table", "page_token", "page_size"]).responds(200, Success::List("TableDiff"), ("DL", &[422])).describe("Compares the merge base of both branches with the head of `from_branch`: for a closed pull request, \
+get("/diff/tables", "listPullDiffTables", "Tables a pull request changes", list_pull_diff_tables).credential(Credential::Optional).query(&["of_table", "page_token", "page_size"]).responds(200, Success::List("TableDiff"), ("DL", &[422])).describe("Compares the merge base of both branches with the head of `from_branch`: for a closed pull request, \
                  the heads at which it was closed; for a merged one, the commits that the merge took. 503 while the \
                  source is being fetched."),
-get("/conflicts", "listPullConflicts", "Conflicts of a trial merge", list_pull_conflicts).credential(Credential::Optional).query(&["table", "page_token", "page_size"]).responds(200, Success::List("Conflict"), ("DL", &[422])).describe("Empty if the pull request merges cleanly or is already merged. Also answered 503 while the source is \
+get("/conflicts", "listPullConflicts", "Conflicts of a trial merge", list_pull_conflicts).credential(Credential::Optional).query(&["of_table", "page_token", "page_size"]).responds(200, Success::List("Conflict"), ("DL", &[422])).describe("Empty if the pull request merges cleanly or is already merged. Also answered 503 while the source is \
                  being fetched, and if the trial merge takes longer than 60 s."),
 ])
 }

@@ -1,7 +1,7 @@
 use std::sync::{Arc, OnceLock};
 
 use branchyard_domain::access::{Participate, Read, Write};
-use branchyard_domain::entities::{Operation, Pull, PullComment, PullState, Side};
+use branchyard_domain::entities::{Operation, Pull, PullComment, PullState, ResolvedRow, RowResolution, Side};
 use branchyard_domain::errors::{AccessError, PullError, PullStateError};
 use branchyard_domain::ports::{PullFilter, PullStanding};
 use branchyard_domain::usecases::{EditPull, IdempotencyRecord, MergePull, NewPull, WantedState};
@@ -285,11 +285,42 @@ async fn queue_merge(call: &RequestContext) -> HandlerResult {
 
 const SIDES: Words<Side> = Words::component("Side", &[("ours", Side::Ours), ("theirs", Side::Theirs)]);
 
-const MERGE_PULL: RequestBody<MergePull> =
-    RequestBody::closed("MergePullRequest", merge_how).example(|| json!({"resolve": {"gauges": "theirs"}}));
+const MERGE_PULL: RequestBody<MergePull> = RequestBody::closed("MergePullRequest", merge_how).example(|| {
+    json!({
+        "resolve": {"gauges": "theirs"},
+        "resolve_rows": [{"table": "rivers", "primary_key": {"id": "7"}, "row": {"km": "1091"}}],
+    })
+});
 
 fn merge_how(fields: &Fields<'_>) -> Option<MergePull> {
     let message = fields.optional::<LongText>("message");
     let resolve = fields.doc("The side to keep in each table with conflicts.").word_map("resolve", &SIDES);
-    Some(MergePull { message, resolve: resolve? })
+    let rows = fields
+        .doc("Decisions about single rows in conflict, which come before those about tables. At most 1,000.")
+        .optional_objects("resolve_rows", row_resolution);
+    if rows.as_ref().is_some_and(|rows| rows.len() > MergePull::MOST_ROWS) {
+        fields.fault("resolve_rows", format!("has more than {} rows; choose sides for tables", MergePull::MOST_ROWS));
+    }
+    let fast_forward = fields
+        .doc("If `false`, there is a merge commit also where `to_branch` could move to `from_branch`. Default: `true`.")
+        .optional_bool("fast_forward");
+    Some(MergePull { message, resolve: resolve?, rows: rows?, fast_forward: fast_forward.unwrap_or(true) })
+}
+
+fn row_resolution(fields: &Fields<'_>) -> Option<RowResolution> {
+    let table = fields.required_text("table");
+    let primary_key = fields.doc("As the conflict shows it.").required_row("primary_key");
+    let take = fields.doc("The side whose row is kept, or whose removal.").optional_choice("take", &SIDES);
+    let row = fields
+        .doc("The values of the row. Columns that are left out keep the value of `ours` or, if that side removed the row, of `theirs`.")
+        .optional_row("row");
+    let becomes = match (fields.has("take"), fields.has("row")) {
+        (true, false) => take.map(ResolvedRow::Of),
+        (false, true) => row.flatten().map(ResolvedRow::With),
+        _ => {
+            fields.fault_here("needs exactly one of `take` and `row`");
+            None
+        }
+    };
+    Some(RowResolution { table: table?, primary_key: primary_key?, becomes: becomes? })
 }

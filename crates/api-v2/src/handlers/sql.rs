@@ -8,12 +8,12 @@ use branchyard_domain::access::{DatabaseAccess, Query as QueryLevel, Write};
 use branchyard_domain::entities::Operation;
 use branchyard_domain::errors::ReadError;
 use branchyard_domain::ports::{CancellationToken, ReadQuery, SqlFailure, StartedRead};
-use branchyard_domain::usecases::{ReadEnd, SqlWrite};
+use branchyard_domain::usecases::{PreviewEnd, PreviewReport, ReadEnd, SqlWrite};
 use branchyard_domain::values::{CommitHash, LongText, RefName};
 use branchyard_http_common::{
     AnonymousBodies, ApiError, ApiResponse, AppState, Coding, CollectLimits, DatabasePath, Ending, Endpoint, Fields,
     First, HandlerError, IfNoneMatch, JsonRows, Query, RequestBody, RequestContext, RowShape, TaggedCoding, Waiting,
-    download_channel, section,
+    download_channel, preview_refusal, section, statement_failure,
 };
 use branchyard_problem_details::{ErrorCode, Problem};
 
@@ -38,7 +38,10 @@ post("/sql", "runSqlReadQueryPost", "Run a SQL read", run_sql_read_query_post).c
                      fails before its first byte is answered 422."),
 post("/sql-writes", "runSqlWriteQuery", "Run SQL statements as one commit", run_sql_write_query).json(&SQL_WRITE).responds(202, Success::One("OperationRef"), ("DBKP", &[422])).describe("Runs as an operation, all or nothing: the statements run on `to_branch` and become one commit by the \
                  caller. Then `from_branch`, if it is another branch, is merged into `to_branch`. A missing \
-                 `to_branch` is created from the head of `from_branch`."),
+                 `to_branch` is created from the head of `from_branch`. With `expected_head`, 409 `CONFLICT` if the statements would run on \
+                 another commit, also as the error of an operation before which the branch moved. With `dry_run`, 200 with what the \
+                 statements change, without the merge; they run for at most 5 s, are undone, and nothing is kept. 422 if a statement fails, \
+                 or if the statements cannot be previewed."),
 ])
 }
 
@@ -299,7 +302,8 @@ fn status_of(failure: &SqlFailure) -> wire::QueryStatus {
 /// Handles `POST …/sql-writes`.
 pub(crate) async fn run_sql_write_query(mut call: RequestContext) -> HandlerResult {
     let queued = match check_sql_write(&call).await {
-        Ok(write) => match waiting::preferred(&call) {
+        Ok((write, true)) => return preview_sql_write(&call, write).await,
+        Ok((write, false)) => match waiting::preferred(&call) {
             Some(wait) if !wait.is_zero() => {
                 call.release_body();
                 match direct_write::run(&call, write, wait).await {
@@ -314,15 +318,32 @@ pub(crate) async fn run_sql_write_query(mut call: RequestContext) -> HandlerResu
     waiting::completed(call, queued).await
 }
 
-async fn check_sql_write(call: &RequestContext) -> Result<CheckedWrite, HandlerError> {
+/// Returns the checked write, and whether it is only to be previewed.
+async fn check_sql_write(call: &RequestContext) -> Result<(CheckedWrite, bool), HandlerError> {
     let access = call.access::<Write>().await?;
     let key = call.key(access.who()).await?;
-    let wanted = call.json(&SQL_WRITE)?;
+    let SqlWriteRequest { write: wanted, dry_run } = call.json(&SQL_WRITE)?;
     let max_bytes = call.state.config.sql.max_statement_bytes;
     if wanted.statements.len() > max_bytes {
         return Err(too_large("q", max_bytes));
     }
-    Ok(CheckedWrite { access, key, wanted })
+    Ok((CheckedWrite { access, key, wanted }, dry_run))
+}
+
+/// Runs a write and undoes it. Nothing is kept, also under an idempotency key.
+async fn preview_sql_write(call: &RequestContext, write: CheckedWrite) -> HandlerResult {
+    let CheckedWrite { access, key, wanted } = write;
+    drop(key);
+    call.has_no_effect();
+    let previewed =
+        call.write(move |hub| -> Result<_, ApiError> { Ok(hub.operations().preview_write(&access, &wanted)?) });
+    let PreviewReport { base, end } = previewed.await?;
+    let refused = |text: String| Err(Problem::new(ErrorCode::Unprocessable, text).into());
+    match end {
+        PreviewEnd::Changes(preview) => Ok(ApiResponse::resource(200, &convert::preview(&base, &preview))),
+        PreviewEnd::Refused(refusal) => refused(preview_refusal(refusal).to_owned()),
+        PreviewEnd::Failed { failure, statement } => refused(statement_failure(&failure, statement)),
+    }
 }
 
 async fn queue_sql_write(call: &RequestContext, write: CheckedWrite) -> HandlerResult {
@@ -332,11 +353,17 @@ async fn queue_sql_write(call: &RequestContext, write: CheckedWrite) -> HandlerR
     call.effect(key, move |hub, once| hub.operations().sql_write(&access, wanted, once), written).await
 }
 
-const SQL_WRITE: RequestBody<SqlWrite> = RequestBody::closed("SqlWriteRequest", sql_write).example(
+/// The body of a write.
+struct SqlWriteRequest {
+    write: SqlWrite,
+    dry_run: bool,
+}
+
+const SQL_WRITE: RequestBody<SqlWriteRequest> = RequestBody::closed("SqlWriteRequest", sql_write).example(
     || json!({"from_branch": "main", "to_branch": "feature/fix", "q": "update gauges set level = 2 where id = 4"}),
 );
 
-fn sql_write(fields: &Fields<'_>) -> Option<SqlWrite> {
+fn sql_write(fields: &Fields<'_>) -> Option<SqlWriteRequest> {
     let from_branch = fields.doc("An existing branch.").required_text("from_branch");
     let to_branch = fields
         .doc("Created from the head of `from_branch` if missing. May be the same branch.")
@@ -345,10 +372,18 @@ fn sql_write(fields: &Fields<'_>) -> Option<SqlWrite> {
         .schema(|| json!({"maxLength": 1_048_576, "description": "The statement, at most 1 MiB."}))
         .required_text("q");
     let message = fields.optional::<LongText>("commit_message");
-    Some(SqlWrite {
+    let expected_head = fields
+        .doc("The commit that the statements have to run on: the head of `to_branch`, or of `from_branch` if `to_branch` does not exist.")
+        .optional::<CommitHash>("expected_head");
+    let dry_run =
+        fields.doc("Whether to return what the statements would change, and keep nothing.").optional_bool("dry_run");
+    let write = SqlWrite {
         from_branch: from_branch?,
         to_branch: to_branch?,
         statements: statements?,
         message: message.map(LongText::into_string),
-    })
+        expected_head,
+        start: None,
+    };
+    Some(SqlWriteRequest { write, dry_run: dry_run.unwrap_or_default() })
 }

@@ -44,7 +44,10 @@ fn schemas(operations: &[EndpointDocs]) -> Value {
         QueryResult,
         Commit,
         RowDiff,
+        RowRevision,
+        RowBlame,
         TableDiff,
+        SqlPreview,
         Conflict,
         TableSchema,
         Hook,
@@ -63,7 +66,8 @@ fn schemas(operations: &[EndpointDocs]) -> Value {
 }
 
 /// Optional fields that may also be `null`.
-const NULLABLE: &[(&str, &str)] = &[("Conflict", "base"), ("Conflict", "ours"), ("Conflict", "theirs")];
+const NULLABLE: &[(&str, &str)] =
+    &[("Conflict", "base"), ("Conflict", "ours"), ("Conflict", "theirs"), ("CellBlame", "from")];
 
 /// Adds to a schema what the Rust types cannot express: optional fields are never `null`, and fields named `…_at` have the
 /// format `date-time`.
@@ -107,7 +111,18 @@ fn problem() -> Value {
 }
 
 fn meta() -> Value {
-    json!({"type": "object", "properties": {"next_page_token": {"type": "string", "description": "Absent on the last page."}}})
+    let searched = json!({
+        "type": "object",
+        "required": ["commits"],
+        "description": "Only in histories of rows: how far the page looked.",
+        "properties": {
+            "commits": {"type": "integer", "description": "Number of commits that were looked at for this page."},
+            "to_commit": {"type": "string", "description": "The last of them."},
+            "key_changed_by": {"type": "string", "description": "The commit at which the history ends, because it changed the columns of the primary key."},
+        },
+    });
+    let next = json!({"type": "string", "description": "Absent on the last page."});
+    json!({"type": "object", "properties": {"next_page_token": next, "searched": searched}})
 }
 
 fn envelope() -> Value {
@@ -118,6 +133,10 @@ fn parameter(name: &str, place: &str, required: bool, schema: &Value, text: &str
     json!({"name": name, "in": place, "required": required, "schema": schema, "description": text})
 }
 
+/// Describes the parameter that names a row.
+const ROW_KEY: &str = "The row: a JSON object of all columns of the primary key and their values, as strings or numbers, or \
+                       `{\"base64\": \"…\"}` for a blob.";
+
 fn parameters() -> Value {
     let text = json!({"type": "string"});
     let filled = constraints::text(true);
@@ -125,7 +144,7 @@ fn parameters() -> Value {
     let words = |all: &[&str]| json!({"type": "string", "enum": all});
     let path = |name: &str, text_of: &str| parameter(name, "path", true, &text, text_of);
     let query = |name: &str, schema: &Value, text_of: &str| parameter(name, "query", false, schema, text_of);
-    json!({
+    let mut all = json!({
         "owner": parameter("owner", "path", true, &constraints::owner(), "A user or organization, in any letter case."),
         "of_owner": query("owner", &constraints::text(false), "Only databases of this owner."),
         "organization": parameter("organization", "path", true, &constraints::owner(), "Name of the organization, in any letter case."),
@@ -156,7 +175,7 @@ fn parameters() -> Value {
         "ref": query("ref", &filled, "A branch, tag, commit (40 hex digits, or the first 7 or more) or expression. Default: the default branch."),
         "from": parameter("from", "query", true, &filled, "The earlier ref."),
         "to": parameter("to", "query", true, &filled, "The later ref."),
-        "table": query("table", &filled, "Only this table."),
+        "of_table": query("table", &filled, "Only this table."),
         "merge_base": query("merge_base", &words(&["true", "false"]), "If `true`, compare from the merge base of both refs."),
         "limit": query("limit", &count, "Maximum number of rows. Default 1,000; in JSON at most 10,000."),
         "timeout_ms": query("timeout_ms", &count, "Maximum run time of the read in milliseconds. Default 30,000; at most 60,000."),
@@ -165,5 +184,28 @@ fn parameters() -> Value {
         "Content-MD5": parameter("Content-MD5", "header", false, &constraints::md5(), "Base64-encoded MD5 of the part. If present, it is verified."),
         "Prefer": parameter("Prefer", "header", false, &text, "`wait=<seconds>`: answer once the operation has ended or the seconds have passed, at most 20. Other preferences are ignored (RFC 7240)."),
         "If-Match": parameter("If-Match", "header", false, &text, "Make the change only if the resource still has this ETag."),
-    })
+    });
+    // A macro of its own, because the one above would nest too deeply.
+    all["export_format"] = parameter(
+        "format",
+        "query",
+        true,
+        &words(&["sqlite", "sql", "csv", "json", "parquet", "xlsx", "zip"]),
+        "The format of the file.",
+    );
+    all["export_table"] = query(
+        "table",
+        &filled,
+        "The table or view; required for `csv`, `json`, `parquet` and `xlsx`, and ignored for the others.",
+    );
+    all["safe"] = query(
+        "safe",
+        &words(&["true", "false"]),
+        "If `true`, texts in `csv`, `xlsx` and `zip` that a spreadsheet may take for formulas begin with an apostrophe.",
+    );
+    // Apart, because the macro nests with each entry.
+    all["table"] = path("table", "Name of a table, in any letter case. Send a `/` in the name as `%2F`.");
+    all["row_key"] = query("key", &filled, &format!("{ROW_KEY} Without it, all rows."));
+    all["needed_row_key"] = parameter("key", "query", true, &filled, ROW_KEY);
+    all
 }

@@ -111,6 +111,9 @@ fn of_field(schema: &str, field: &str) -> Option<Value> {
         ("TableDiff", "rows_added" | "rows_removed" | "rows_modified") => {
             json!({"description": "All three counts are absent if counting takes longer than 30 s."})
         }
+        ("SqlPreview", "rows") => {
+            json!({"description": "The first 100 changed rows of each table, and about 1 MiB in all, by table and primary key."})
+        }
         ("TableDiff", "objects") => {
             json!({"description": "Changed indexes and triggers of the table, and the view itself. Absent if there are none. A table with only such changes is listed as `modified`."})
         }

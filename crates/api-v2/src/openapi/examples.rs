@@ -47,7 +47,26 @@ pub(super) fn object(name: &str) -> Value {
             "author": {"name": "Ada", "email": "ada@example.test"}, "committed_at": AT,
         }),
         "RowDiff" => row_diff(),
+        "RowRevision" => json!({
+            "commit_sha": NEXT, "author": {"name": "Ada", "email": "ada@example.test"}, "committed_at": AT,
+            "message": "Correct the level", "pull_number": 7, "change": "modified", "from": {"id": "4", "level": "1.5"},
+            "to": {"id": "4", "level": "2.0"},
+        }),
+        "RowBlame" => {
+            let of = |sha: &str| {
+                json!({
+                    "commit_sha": sha, "author": {"name": "Ada", "email": "ada@example.test"}, "committed_at": AT,
+                    "message": "Import gauges",
+                })
+            };
+            let mut level = of(NEXT);
+            level["message"] = "Correct the level".into();
+            level["from"] = "1.5".into();
+            level["pull_number"] = 7.into();
+            json!({"columns": {"id": of(HEAD), "level": level}, "complete": true, "commits": 12})
+        }
         "TableDiff" => table_diff(),
+        "SqlPreview" => json!({"base_sha": HEAD, "rows_affected": 1, "tables": [table_diff()], "rows": [row_diff()]}),
         "TableSchema" => table_schema(),
         "Hook" => hook(),
         "ImportUpload" => json!({

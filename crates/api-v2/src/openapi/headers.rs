@@ -36,6 +36,10 @@ pub(super) fn components() -> Value {
         "description": "Strong entity tag; changes whenever the JSON for this caller changes. Send it as `If-None-Match` or `If-Match`.",
         "schema": {"type": "string", "pattern": "^\"[^\"]+\"$"},
     });
+    let applied = json!({
+        "description": "The preference that shaped the answer, with the seconds as counted: `wait=20`.",
+        "schema": {"type": "string", "pattern": "^wait=[0-9]+$"},
+    });
     let location =
         json!({"description": "Absolute URL of the created resource.", "schema": {"type": "string", "format": "uri"}});
     json!({
@@ -56,12 +60,13 @@ pub(super) fn components() -> Value {
         "Required-Location": always(location),
         "Retry-After": seconds.clone(),
         "Required-Retry-After": always(seconds),
+        "Required-Content-Disposition": always(text("The name of the file: `attachment; filename=\"people.csv\"`.")),
+        "Accept-Ranges": text("`bytes` if parts of the file can be requested by `Range`."),
+        "Required-Content-Range": always(text("The part of the file, or `bytes */<length>` if the range is beyond its end.")),
         "Required-WWW-Authenticate": always(text("How to authenticate, and what was wrong with the credential.")),
         "Required-Allow": always(text("The methods of the route.")),
-        "Required-Preference-Applied": always(json!({
-            "description": "The preference that shaped the answer, with the seconds as counted: `wait=20`.",
-            "schema": {"type": "string", "pattern": "^wait=[0-9]+$"},
-        })),
+        "Preference-Applied": applied.clone(),
+        "Required-Preference-Applied": always(applied),
         "Idempotent-Replayed": json!({
             "description": "This is the saved answer of the idempotency key.",
             "schema": {"type": "string", "const": "true"},

@@ -3,6 +3,7 @@
 use branchyard_problem_details::ErrorCode;
 use serde_json::{Map, Value, json};
 
+use branchyard_http_common::ExportFormat;
 use branchyard_openapi::{Body, Credential, EndpointDocs, Success, data_schema, one, reference};
 
 use super::{examples, headers};
@@ -36,12 +37,20 @@ pub(super) fn of(docs: &EndpointDocs) -> Value {
         responses.insert("201".to_owned(), success(docs));
     }
     if is_queued(docs) {
-        responses.insert("200".to_owned(), ended());
+        responses.insert("200".to_owned(), if is_sql_write(docs) { ended_or_previewed() } else { ended() });
     }
     if may_be_unmodified(docs) {
         let unmodified =
             json!({"description": "The client's copy is current.", "headers": headers::of(&["ETag!", "Retry-After"])});
         responses.insert("304".to_owned(), unmodified);
+    }
+    if docs.data == Success::File {
+        responses.insert(
+            "206".to_owned(),
+            file("A part of the file.", &["ETag!", "Content-Range!", "Content-Disposition!"]),
+        );
+        let beyond = json!({"description": "The range is beyond the end of the file.", "headers": headers::of(&["Content-Range!"])});
+        responses.insert("416".to_owned(), beyond);
     }
     for status in statuses(docs) {
         responses.insert(status.to_string(), reference("responses", problem(docs, status)));
@@ -60,7 +69,7 @@ fn problem(docs: &EndpointDocs, status: u16) -> &'static str {
 
 /// Returns `true` if the operation supports `If-None-Match`.
 pub(super) fn may_be_unmodified(docs: &EndpointDocs) -> bool {
-    docs.method == "get" && matches!(docs.data, Success::One(_) | Success::Document)
+    docs.method == "get" && matches!(docs.data, Success::One(_) | Success::Document | Success::File)
 }
 
 /// Returns `true` if the effect is an operation, whose end the client can wait for.
@@ -79,7 +88,38 @@ fn ended() -> Value {
     })
 }
 
+/// Returns a response with a file in any format of exports.
+fn file(description: &str, own: &[&str]) -> Value {
+    let mut content = json!({});
+    for (_, format) in ExportFormat::ALL {
+        let media_type = format.media_type().split(';').next().unwrap_or_default();
+        content[media_type] = json!({"schema": {"type": "string", "format": "binary"}});
+    }
+    let rows = json!({"type": "array", "items": {"type": "object", "additionalProperties": true}});
+    content["application/json"] = json!({"schema": rows, "example": [{"id": 1, "name": "Alice"}]});
+    json!({"description": description, "headers": headers::of(own), "content": content})
+}
+
+fn is_sql_write(docs: &EndpointDocs) -> bool {
+    docs.path.ends_with("/sql-writes")
+}
+
+/// Returns the response to a client that waited for the end of a write, or asked for a preview of it.
+fn ended_or_previewed() -> Value {
+    let mut response = ended();
+    response["description"] =
+        json!("The operation, if it ended within the time that `Prefer: wait` allows, or the preview, with `dry_run`.");
+    response["headers"] = headers::of(&["ETag!", "Preference-Applied", "Idempotent-Replayed"]);
+    let content = &mut response["content"]["application/json"];
+    content["schema"]["properties"]["data"] =
+        json!({"anyOf": [reference("schemas", "Operation"), reference("schemas", "SqlPreview")]});
+    response
+}
+
 fn success(docs: &EndpointDocs) -> Value {
+    if docs.data == Success::File {
+        return file(docs.summary, &["ETag", "Content-Disposition!", "Accept-Ranges"]);
+    }
     let Some(schema) = data_schema(docs.data) else {
         return json!({"description": "Done.", "headers": headers::of(&["ETag!"])});
     };

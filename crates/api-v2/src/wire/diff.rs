@@ -79,6 +79,22 @@ pub(crate) struct RowDiff {
     pub(crate) truncated_columns: Vec<String>,
 }
 
+/// What the statements of a write would change.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct SqlPreview {
+    /// The commit that the statements ran on.
+    pub(crate) base_sha: String,
+    /// Rows that the statements would insert, update or delete, including changes by triggers.
+    pub(crate) rows_affected: u64,
+    /// The changed tables, by name, with the numbers of all changed rows.
+    pub(crate) tables: Vec<TableDiff>,
+    /// The first changed rows of each table, by table and primary key.
+    pub(crate) rows: Vec<RowDiff>,
+    /// Tables of which more rows would change than `rows` holds.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) truncated_tables: Vec<String>,
+}
+
 /// A conflict that a trial merge found.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Conflict {

@@ -331,6 +331,8 @@ impl AuthorizationHarness {
             to_branch: RefName::parse(branch).unwrap(),
             statements: statements.to_owned(),
             message: None,
+            expected_head: None,
+            start: None,
         };
         self.world.fakes.hub.operations().sql_write(&self.access::<Write>(), wanted, None).unwrap().id.to_string()
     }
@@ -476,13 +478,17 @@ impl AuthorizationHarness {
             ("tags/{tag}", "tags/v1"),
             ("releases/{tag}", "releases/v2"),
             ("{pull_number}", "1"),
+            ("{table}", "t"),
             ("{operation_id}", &self.operation),
             ("{hook_id}", &self.hook),
             ("{delivery_id}", &self.delivery),
         ];
         let query = match path {
             "/databases/{owner}/{database}/sql" if method == "GET" => "?q=select%201",
+            "/databases/{owner}/{database}/export" => "?format=csv&table=t",
             "/databases/{owner}/{database}/diff" | "/databases/{owner}/{database}/diff/tables" => "?from=v1&to=work",
+            "/databases/{owner}/{database}/tables/{table}/history" => "?ref=work",
+            "/databases/{owner}/{database}/tables/{table}/blame" => "?ref=work&key=%7B%22id%22%3A%221%22%7D",
             _ => "",
         };
         let address = filled.iter().fold(path.to_owned(), |path, (name, value)| path.replace(name, value));

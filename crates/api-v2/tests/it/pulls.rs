@@ -347,3 +347,77 @@ async fn pages_of_a_difference_end_when_it_is_hidden() {
     world.get(None, &next).await.refused(422, "UNPROCESSABLE");
     assert_eq!(world.get(None, &format!("{P}/1")).await.expect(200).data()["state"], "closed");
 }
+
+#[actix_web::test]
+async fn conflicts_are_resolved_row_by_row() {
+    let (world, ada, _) = rivers().await;
+    world.write(&ada, "ada/rivers", "main", "CREATE TABLE g(id INTEGER PRIMARY KEY, a TEXT, b INTEGER); INSERT INTO g VALUES (1,'x',1),(2,'y',2),(3,'z',3)").await;
+    world.branch(&ada, "ada/rivers", "theirs", "main").await;
+    let change = |to: &str| -> String {
+        let updates: Vec<String> = (1..4).map(|id| format!("UPDATE g SET a = '{to}' WHERE id = {id}")).collect();
+        updates.join("; ")
+    };
+    world.write(&ada, "ada/rivers", "main", &change("ours")).await;
+    world.write(&ada, "ada/rivers", "theirs", &change("theirs")).await;
+    world.post(Some(&ada), P, body("Rows", "theirs", "main")).await.expect(201);
+    let merge = format!("{P}/1/merge");
+    let key = |id: Value| json!({"id": id});
+
+    // All faults are found at once.
+    let faulty = json!({"fast_forward": "no", "resolve_rows": [
+        {"table": "g", "primary_key": key(json!("1"))},
+        {"table": "g", "primary_key": key(json!("1")), "take": "ours", "row": {"a": "q"}},
+        {"table": "g", "primary_key": {"id": true}, "take": "both"},
+        {"primary_key": {"id": "1", "ID": "2"}, "row": [], "more": 1},
+    ]});
+    let refused = world.post(Some(&ada), &merge, faulty).await.expect(400).json();
+    let places: Vec<&str> =
+        refused["errors"].as_array().unwrap().iter().map(|error| error["pointer"].as_str().unwrap()).collect();
+    for place in [
+        "/fast_forward",
+        "/resolve_rows/0",
+        "/resolve_rows/1",
+        "/resolve_rows/2/primary_key/id",
+        "/resolve_rows/2/take",
+        "/resolve_rows/3/table",
+        "/resolve_rows/3/primary_key/id",
+        "/resolve_rows/3/row",
+        "/resolve_rows/3/more",
+    ] {
+        assert!(places.contains(&place), "{place}: {refused}");
+    }
+    let many = |count: usize| -> Vec<Value> {
+        (0..count).map(|id| json!({"table": "g", "primary_key": key(json!(id)), "take": "ours"})).collect()
+    };
+    world.post(Some(&ada), &merge, json!({"resolve_rows": many(1_001)})).await.refused_at(400, "/resolve_rows");
+    let most = world.post(Some(&ada), &merge, json!({"resolve_rows": many(1_000)})).await;
+    let failed = world.finish(&ada, &most).await;
+    assert_eq!(failed["status"], "failed", "a row is not in conflict: {failed}");
+
+    let some = json!({"resolve_rows": [{"table": "G", "primary_key": key(json!(1)), "take": "theirs"}]});
+    let some = world.post(Some(&ada), &merge, some).await;
+    assert_eq!(world.finish(&ada, &some).await["error"]["code"], "MERGE_CONFLICT");
+    let all = json!({"resolve": {"g": "ours"}, "resolve_rows": [
+        {"table": "g", "primary_key": key(json!("1")), "take": "theirs"},
+        {"table": "g", "primary_key": key(json!("2")), "row": {"a": null, "b": 7}},
+    ]});
+    let done = world.post(Some(&ada), &merge, all).await;
+    assert_eq!(world.finish(&ada, &done).await["status"], "succeeded");
+    let rows =
+        world.get(None, "/databases/ada/rivers/sql?q=select%20a,b%20from%20g%20order%20by%20id").await.expect(200);
+    assert_eq!(rows.data()["rows"], json!([["theirs", "1"], [null, "7"], ["ours", "3"]]));
+}
+
+#[actix_web::test]
+async fn a_merge_can_have_a_commit_in_any_case() {
+    let (world, ada, _) = rivers().await;
+    world.branch(&ada, "ada/rivers", "ahead", "main").await;
+    world.write(&ada, "ada/rivers", "ahead", "CREATE TABLE h(id INTEGER PRIMARY KEY)").await;
+    world.post(Some(&ada), P, body("Ahead", "ahead", "main")).await.expect(201);
+    let wanted = json!({"message": "Join them", "fast_forward": false});
+    let merge = world.post(Some(&ada), &format!("{P}/1/merge"), wanted).await;
+    world.finish(&ada, &merge).await;
+    let commits = world.get(None, "/databases/ada/rivers/commits?page_size=1").await.expect(200).data();
+    assert_eq!(commits[0]["message"], "Join them");
+    assert_eq!(commits[0]["parents"].as_array().unwrap().len(), 2);
+}

@@ -107,6 +107,34 @@ async fn writes_off_the_rules() {
 }
 
 #[actix_web::test]
+async fn a_dry_run_shows_what_a_write_would_change_and_keeps_nothing() {
+    let (world, ada) = rivers().await;
+    let path = "/databases/ada/rivers/sql-writes";
+    let q = "UPDATE t SET a = 9.5 WHERE id = 1; CREATE TABLE u(x INTEGER)";
+    let body = json!({"from_branch": "main", "to_branch": "main", "q": q, "dry_run": true});
+    let operations = world.get(Some(&ada), "/databases/ada/rivers/operations").await.expect(200).data();
+    let shown = world.post(Some(&ada), path, body.clone()).await.expect(200).data();
+    assert_eq!(shown["tables"][0]["rows_modified"], 1);
+    assert_eq!((&shown["tables"][1]["table"], &shown["tables"][1]["change"]), (&json!("u"), &json!("added")));
+    assert_eq!(shown["rows"][0]["to"]["a"], "9.5");
+    let commits = world.get(None, "/databases/ada/rivers/commits").await.expect(200).data();
+    assert_eq!(commits[0]["sha"], shown["base_sha"]);
+    assert_eq!(world.get(Some(&ada), "/databases/ada/rivers/operations").await.expect(200).data(), operations);
+
+    // It reads what only writers may see, and waits for their turn.
+    world.post(None, path, body.clone()).await.refused(401, "UNAUTHENTICATED");
+    let failing = json!({"from_branch": "main", "to_branch": "main", "q": "DELETE FROM t WHERE id = 99; DELETE FROM gone WHERE a = 1", "dry_run": true});
+    let refused = world.post(Some(&ada), path, failing).await;
+    assert!(refused.text.contains("query error: table not found: gone (statement 2)"), "{}", refused.text);
+    refused.refused(422, "UNPROCESSABLE");
+    let bad = json!({"from_branch": "main", "to_branch": "main", "q": "x", "dry_run": "yes", "expected_head": "main"});
+    let refused = world.post(Some(&ada), path, bad).await;
+    for pointer in ["/dry_run", "/expected_head"] {
+        assert!(refused.text.contains(pointer), "{}", refused.text);
+    }
+}
+
+#[actix_web::test]
 async fn history_is_listed() {
     let (world, ada) = rivers().await;
     world.write(&ada, "ada/rivers", "main", "UPDATE t SET a = 9.5 WHERE id = 1").await;

@@ -20,6 +20,7 @@ mod browse;
 mod commits;
 mod diff;
 mod merge;
+mod row_history;
 mod rows;
 mod script;
 mod sql;
@@ -27,8 +28,9 @@ mod table;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
-use std::io::{Read, Seek as _, SeekFrom};
+use std::io::{Read, Seek as _, SeekFrom, Write as _};
 use std::ops::ControlFlow;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -39,9 +41,10 @@ use branchyard_domain::entities::{
     Commit, Conflict, LogEntry, LogPosition, LogWalk, SchemaObject, Signature, TableChange, TableSchema,
 };
 use branchyard_domain::ports::{
-    ChangedRows, Chunk, Collected, Column, Engine, EngineError, HeldChunk, ImportJob, KeptHeads, MergeJob,
-    MergeOutcome, PushedHistory, ReadQuery, ReadReport, RowPage, RowSink, RowSource, RowTest, ScriptJob, Selected,
-    Selection, SqlFailure, TableScan, ValueRef, WriteJob, Written,
+    ChangedRows, Chunk, Collected, Column, Engine, EngineError, HeldChunk, HistoryPage, HistoryPosition, HistoryQuery,
+    ImportJob, KeptHeads, MergeJob, MergeOutcome, PreviewJob, PreviewRefusal, Previewed, PreviewedTable, PushedHistory,
+    ReadQuery, ReadReport, RowPage, RowSink, RowSource, RowTest, ScriptJob, Selected, Selection, SqlFailure,
+    SqliteExport, TableScan, ValueRef, WriteJob, WritePreview, Written,
 };
 use branchyard_domain::values::{ChunkHash, CommitHash, CommitPrefix, DatabaseId};
 use commits::CommitGraph;
@@ -539,7 +542,9 @@ impl Engine for MemoryEngine {
             if let Some(tables) = statements {
                 head = history.add(vec![head], job.message, job.author, tables);
             }
-            let outcome = merge::merge(history, &head, theirs, message, job.author, &BTreeMap::new());
+            let (ours, author, resolve, timeout) = (&head, job.author, &BTreeMap::new(), job.timeout);
+            let merge = MergeJob { ours, theirs, message, author, resolve, rows: &[], fast_forward: true, timeout };
+            let outcome = merge::merge(history, &merge);
             if !matches!(outcome, Ok(MergeOutcome::Head(_))) {
                 *history = kept;
             }
@@ -547,11 +552,34 @@ impl Engine for MemoryEngine {
         })
     }
 
+    fn preview_write(&self, database: DatabaseId, job: &PreviewJob<'_>) -> Result<Previewed> {
+        if job.timeout.is_zero() || *self.writes_take.lock() > job.timeout {
+            return Ok(Previewed::Refused(PreviewRefusal::TooLong));
+        }
+        self.look(database, |history| {
+            let before = &history.get(job.base)?.tables;
+            let (after, rows_affected) = sql::write(before, job.statements)?;
+            let mut bytes = job.bytes;
+            let mut tables = Vec::new();
+            for change in diff::tables(before, &after) {
+                let page = RowPage { after: None, limit: job.rows, bytes };
+                let rows = match change.rows {
+                    Some((0, 0, 0)) => ChangedRows::default(),
+                    _ if bytes == 0 => ChangedRows { rows: Vec::new(), more: true },
+                    _ => diff::rows(before, &after, &change.table, &page)?,
+                };
+                bytes = bytes.saturating_sub(rows.bytes());
+                let schema = |tables: &Snapshot| tables.find(&change.table).map(|table| table.schema());
+                let definitions = if change.schema_changed { (schema(before), schema(&after)) } else { (None, None) };
+                tables.push(PreviewedTable { change, rows, definitions });
+            }
+            Ok(Previewed::Changes(WritePreview { rows_affected, tables }))
+        })
+    }
+
     fn merge(&self, database: DatabaseId, job: &MergeJob<'_>) -> Result<MergeOutcome> {
         self.let_happen();
-        self.change(database, |history| {
-            merge::merge(history, job.ours, job.theirs, job.message, job.author, job.resolve)
-        })
+        self.change(database, |history| merge::merge(history, job))
     }
 
     fn conflicts(
@@ -627,12 +655,40 @@ impl Engine for MemoryEngine {
         self.look(database, |history| diff::rows(&history.get(from)?.tables, &history.get(to)?.tables, table, page))
     }
 
+    fn row_history(
+        &self,
+        database: DatabaseId,
+        at: &HistoryPosition,
+        wanted: &HistoryQuery<'_>,
+    ) -> Result<HistoryPage> {
+        self.look(database, |history| row_history::page(history, at, wanted))
+    }
+
     fn tables(&self, database: DatabaseId, at: &CommitHash) -> Result<Vec<TableSchema>> {
         self.look(database, |history| Ok(history.get(at)?.tables.iter().map(|table| table.schema()).collect()))
     }
 
     fn objects(&self, database: DatabaseId, at: &CommitHash) -> Result<Vec<SchemaObject>> {
         self.look(database, |history| Ok(history.get(at)?.tables.objects()))
+    }
+
+    /// Writes the first bytes of a SQLite 3 file and the definitions of the tables.
+    fn export_sqlite(&self, database: DatabaseId, at: &CommitHash, mut into: &File, job: &SqliteExport) -> Result<()> {
+        let tables = self.tables(database, at)?;
+        not_over(job.timeout)?;
+        let mut file = b"SQLite format 3\0".to_vec();
+        for table in tables {
+            file.extend_from_slice(table.create_statement.as_bytes());
+        }
+        if u64::try_from(file.len()).unwrap_or(u64::MAX) > job.max_bytes {
+            let failure = SqlFailure::Engine(format!("the file would have more than {} bytes", job.max_bytes));
+            return Err(EngineError::Sql { failure, statement: 1 });
+        }
+        into.write_all(&file).map_err(|error| EngineError::Unavailable(error.to_string()))
+    }
+
+    fn scratch_folder(&self) -> PathBuf {
+        std::env::temp_dir()
     }
 
     fn verify(&self, database: DatabaseId, heads: &[CommitHash]) -> Result<Vec<String>> {

@@ -75,14 +75,13 @@ impl PlainRows<'_> {
             let detail = format!("has {} fields, the header has {}", record.len(), self.targets.len());
             return Err(RowProblem { line, column: None, detail });
         }
-        for ((field, TargetColumn::Typed(declared)), column) in record.iter().zip(&self.targets).zip(&self.file.columns)
-        {
+        for ((field, target), column) in record.iter().zip(&self.targets).zip(&self.file.columns) {
             let wrong = |what: &str| RowProblem {
                 line,
                 column: Some(column.name.clone()),
                 detail: format!("'{field}' is not {what}"),
             };
-            row.push(match declared.to_ascii_uppercase().as_str() {
+            row.push(match target.declared().to_ascii_uppercase().as_str() {
                 _ if field.is_empty() => Cell::Null,
                 "INTEGER" => Cell::Integer(field.parse().map_err(|_| wrong("an integer"))?),
                 "REAL" => Cell::Real(field.parse().map_err(|_| wrong("a number"))?),

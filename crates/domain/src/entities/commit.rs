@@ -100,6 +100,8 @@ pub enum ConflictKind {
     Row,
     /// Both sides changed the same definition.
     Schema,
+    /// Both sides changed the same view or trigger, of which either can be chosen.
+    Object,
     /// The merged rows violate a constraint.
     Constraint,
 }
@@ -145,6 +147,8 @@ pub struct TableColumn {
     pub default: Option<String>,
     /// Whether the column is part of the primary key.
     pub in_primary_key: bool,
+    /// Whether the values follow from an expression (`GENERATED ALWAYS AS`).
+    pub is_generated: bool,
 }
 
 /// An index of a table.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{DatabaseLocator, EditRequest, FileType, Tagger};
+use super::{DatabaseLocator, EditRequest, FileType, ImportOptions, RowResolution, Tagger};
 use crate::values::{
     AccountId, ChunkHash, CommitHash, DatabaseId, OperationId, OwnerName, PullNumber, RefName, Timestamp, TraceContext,
     UploadId,
@@ -53,6 +53,8 @@ pub struct ImportRequest {
     pub pull_branch: Option<RefName>,
     /// File column → table column.
     pub column_map: BTreeMap<String, String>,
+    /// How the file is read.
+    pub options: ImportOptions,
 }
 
 /// The branches of a merge, as they were when the merge was requested.
@@ -79,6 +81,10 @@ pub enum Work {
         statements: String,
         /// Message of the commit.
         message: String,
+        /// The commit that the statements have to run on. The operation fails if they would run on another one.
+        expected_head: Option<CommitHash>,
+        /// The commit that `to_branch` is created at, which must not exist then. `from_branch` plays no part.
+        start: Option<CommitHash>,
     },
     /// Merge a pull request.
     Merge {
@@ -90,6 +96,10 @@ pub enum Work {
         message: String,
         /// The side that wins conflicts, by table.
         resolve: BTreeMap<String, Side>,
+        /// Decisions about single rows, which come before those about tables.
+        rows: Vec<RowResolution>,
+        /// Whether the target may move to the source without a merge commit.
+        fast_forward: bool,
     },
     /// Copy the database to another owner.
     Fork {
@@ -347,7 +357,10 @@ impl Operation {
         }
         match &mut self.work {
             Work::SqlWrite { statements, message, .. } => (*statements, *message) = Default::default(),
-            Work::Merge { message, .. } => message.clear(),
+            Work::Merge { message, rows, .. } => {
+                message.clear();
+                rows.clear();
+            }
             Work::Import(import) => import.message.clear(),
             Work::Edit(edit) => {
                 edit.rows.clear();

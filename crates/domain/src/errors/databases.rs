@@ -176,6 +176,9 @@ pub enum ReadError {
     /// The time limit was exceeded, in milliseconds.
     #[error("timed out after {0} ms")]
     TimedOut(u64),
+    /// The content cannot be read as wanted, for example a view whose query fails.
+    #[error("{0}")]
+    Content(String),
     /// A port failed.
     #[error(transparent)]
     Port(#[from] PortError),

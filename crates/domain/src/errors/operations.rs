@@ -2,7 +2,7 @@
 
 use super::PortError;
 use super::databases::{AccessError, RefError};
-use crate::values::Timestamp;
+use crate::values::{CommitHash, RefName, Timestamp};
 
 /// A quota of an owner that is used up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -44,6 +44,17 @@ pub enum OperationError {
     /// The start branch does not exist.
     #[error("no branch '{0}'")]
     NoSuchBranch(String),
+    /// The statements of a write would run on another commit than the expected one.
+    #[error("branch '{branch}' is at commit {head}, not at the expected one")]
+    OtherHead {
+        /// The branch that the statements run on.
+        branch: RefName,
+        /// The commit.
+        head: CommitHash,
+    },
+    /// The branch to create already exists.
+    #[error("branch '{0}' already exists")]
+    BranchExists(RefName),
     /// The caller may not create databases for this owner.
     #[error("you may not create databases for '{0}'")]
     MayNotCreateFor(String),
@@ -143,7 +154,7 @@ pub enum HistoryError {
 }
 
 /// A field of an import or of an upload session. Adapters know the names.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ImportField {
     /// Bytes that an upload session announces.
     ContentLength,
@@ -165,6 +176,14 @@ pub enum ImportField {
     PrimaryKeys,
     /// New names of columns.
     ColumnMap,
+    /// Types of columns.
+    ColumnTypes,
+    /// Type of the column with this name.
+    ColumnType(String),
+    /// Delimiter of the file.
+    Delimiter,
+    /// Encoding of the file.
+    Encoding,
     /// The upload session.
     Upload,
     /// Secret of the upload session.

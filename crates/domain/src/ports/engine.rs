@@ -6,10 +6,13 @@
 mod chunk;
 mod collected_rows;
 mod collection;
+mod conditions;
 mod errors;
 mod files;
 mod jobs;
+mod preview;
 mod reads;
+mod row_history;
 mod started;
 
 pub use chunk::{Chunk, HeldChunk, PushedHistory};
@@ -18,15 +21,19 @@ pub use collection::{Collected, KeptHeads};
 pub use errors::{EngineError, SqlFailure};
 pub use files::DatabaseFiles;
 pub use jobs::{
-    BatchedWrite, ImportColumn, ImportJob, ImportTarget, MergeJob, MergeOutcome, ScriptJob, WriteJob, Written,
+    BatchedWrite, ImportColumn, ImportJob, ImportTarget, MergeJob, MergeOutcome, ScriptJob, SqliteExport, WriteJob,
+    Written,
 };
+pub use preview::{PreviewJob, PreviewPlace, PreviewRefusal, Previewed, PreviewedTable, WritePreview};
 pub use reads::{
     CancellationToken, ChangedRows, Column, ReadQuery, ReadReport, RowOrder, RowPage, RowSink, RowTest, Selected,
     Selection, TableScan, Test, ValueRef,
 };
+pub use row_history::{HistoryChange, HistoryPage, HistoryPosition, HistoryQuery};
 pub use started::StartedRead;
 
 use std::fs::File;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -433,6 +440,13 @@ pub trait Engine: Send + Sync {
         write_one_by_one(base, writes, at_most, |job| self.write(database, job))
     }
 
+    /// Runs untrusted statements on a commit as [`Engine::write`] does, returns what they change, and undoes it: no commit is made, and
+    /// no content stays in the file.
+    ///
+    /// # Errors
+    /// [`EngineError::Sql`] if a statement fails; [`EngineError::Busy`] if the write turn does not come in time.
+    fn preview_write(&self, database: DatabaseId, job: &PreviewJob<'_>) -> Result<Previewed, EngineError>;
+
     /// Merges two commits of the file, atomically.
     ///
     /// # Errors
@@ -524,6 +538,20 @@ pub trait Engine: Send + Sync {
         page: &RowPage,
     ) -> Result<ChangedRows, EngineError>;
 
+    /// Returns a page of the history of a row, or of all rows of a table, from a position on. The table is one of the commit at
+    /// which the history begins. The duration is bounded by the time limit of the query, the comparison of one commit with its
+    /// parents, and the rows of the page.
+    ///
+    /// # Errors
+    /// [`EngineError::NoSuchCommit`]; [`EngineError::NoSuchTable`] if the commit has no such table, or the key is not its primary
+    /// key.
+    fn row_history(
+        &self,
+        database: DatabaseId,
+        at: &HistoryPosition,
+        wanted: &HistoryQuery<'_>,
+    ) -> Result<HistoryPage, EngineError>;
+
     /// Lists the user's tables and views at a commit, by name.
     ///
     /// # Errors
@@ -536,6 +564,22 @@ pub trait Engine: Send + Sync {
     /// # Errors
     /// [`EngineError::NoSuchCommit`].
     fn objects(&self, database: DatabaseId, at: &CommitHash) -> Result<Vec<SchemaObject>, EngineError>;
+
+    /// Writes the tables at a commit to the empty file `into`, as a SQLite 3 file: rows, indexes, views and triggers. Nothing else
+    /// of the database is in the file, neither its history nor the engine's own tables. If the call fails, the file is of no use.
+    ///
+    /// # Errors
+    /// [`EngineError::Sql`] if the file would exceed its limit; [`EngineError::TimedOut`].
+    fn export_sqlite(
+        &self,
+        database: DatabaseId,
+        at: &CommitHash,
+        into: &File,
+        job: &SqliteExport,
+    ) -> Result<(), EngineError>;
+
+    /// Returns the folder for temporary files, on the file system of the databases. It is emptied when the program starts.
+    fn scratch_folder(&self) -> PathBuf;
 
     /// Checks the file and that each of `heads` is readable. Returns the problems found, worded for the operator.
     ///

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::blobs::ReadSeek;
-use crate::entities::{Cell, FileType, RowProblem};
+use crate::entities::{Cell, FileType, ImportType, RowProblem, TextOptions};
 
 /// An error in reading a file as rows.
 #[derive(Debug, thiserror::Error)]
@@ -33,6 +33,46 @@ pub struct InferredColumn {
 pub enum TargetColumn {
     /// To a table column of this declared type, by its SQLite type affinity.
     Typed(String),
+    /// As [`TargetColumn::Typed`], of values that have to fit the chosen type.
+    Chosen {
+        /// The chosen type.
+        chosen: ImportType,
+        /// Declared type of the table column.
+        declared: String,
+    },
+}
+
+impl TargetColumn {
+    /// Returns the declared type of the table column.
+    pub fn declared(&self) -> &str {
+        match self {
+            Self::Typed(declared) | Self::Chosen { declared, .. } => declared,
+        }
+    }
+}
+
+/// What a numeric type would do with the values of a file column.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Respelled {
+    /// Number of values that the type spells differently, such as `1.10` as `1.1`.
+    pub changed: u64,
+    /// Number of values that do not fit the type.
+    pub unfit: u64,
+    /// At most three of the changed values, with their new spelling.
+    pub first: Vec<(String, String)>,
+}
+
+/// What each numeric type would do with the values of a file column. Text changes no value.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ColumnSpelling {
+    /// Whether a value begins with `+`.
+    pub has_plus: bool,
+    /// As `INTEGER`.
+    pub integer: Respelled,
+    /// As `REAL`.
+    pub real: Respelled,
+    /// As `NUMERIC`.
+    pub numeric: Respelled,
 }
 
 /// A stream of rows.
@@ -55,6 +95,12 @@ pub trait ImportFile: Send {
         &[]
     }
 
+    /// Returns what types would do with the values of each column. Empty unless [`FormatInput::counts_spelling`] is set, and for formats
+    /// with typed values.
+    fn spelling(&self) -> &[ColumnSpelling] {
+        &[]
+    }
+
     /// Starts another pass over the file, which converts each column to its target.
     ///
     /// # Errors
@@ -69,6 +115,10 @@ pub type Opener<'a> = dyn Fn() -> std::io::Result<Box<dyn ReadSeek>> + Send + 'a
 pub struct FormatInput<'a> {
     /// Format of the file.
     pub file_type: FileType,
+    /// How the file is written, for delimited text.
+    pub text: TextOptions,
+    /// Whether the scan counts the values that types would spell differently.
+    pub counts_spelling: bool,
     /// Name of the target table. Selects the sheet or table in files that hold several.
     pub table: &'a str,
     /// Opens the file.
@@ -76,6 +126,9 @@ pub struct FormatInput<'a> {
     /// Time left for each pass. Also bounds work between two reads of the file.
     pub timeout: Duration,
 }
+
+/// Maximum number of tables of a SQLite file that are listed.
+pub const SQLITE_TABLES_LISTED: usize = 1_000;
 
 /// A table of a SQLite file.
 pub trait SqliteFileTable: Send {
@@ -103,6 +156,12 @@ pub trait SqliteFileRows {
 
 /// Reads tables of untrusted SQLite files. Engines implement it, because they link SQLite.
 pub trait SqliteFiles: Send + Sync {
+    /// Returns the names of the tables in a SQLite 3 file, at most [`SQLITE_TABLES_LISTED`], by name.
+    ///
+    /// # Errors
+    /// As [`SqliteFiles::open_sqlite`].
+    fn sqlite_tables(&self, file: &mut dyn std::io::Read, timeout: Duration) -> Result<Vec<String>, FormatError>;
+
     /// Checks the integrity of a SQLite 3 file, and finds the table with the name `table`, or the only table of the file.
     /// All work with the result ends after `timeout`.
     ///
@@ -126,4 +185,22 @@ pub trait Formats: Send + Sync {
     /// # Errors
     /// [`FormatError`] if the file is invalid.
     fn scan<'a>(&self, input: FormatInput<'a>) -> Result<Box<dyn ImportFile + 'a>, FormatError>;
+
+    /// Returns the names of the file's columns. Reads no more of the file than is necessary.
+    ///
+    /// # Errors
+    /// [`FormatError`] if the file is invalid.
+    fn columns(&self, input: FormatInput<'_>) -> Result<Vec<String>, FormatError> {
+        let file = self.scan(input)?;
+        Ok(file.columns().iter().map(|column| column.name.clone()).collect())
+    }
+
+    /// Returns the names of the tables in a SQLite file, or of the sheets in a workbook. Empty for formats without them.
+    ///
+    /// # Errors
+    /// [`FormatError`] if the file is invalid.
+    fn tables(&self, input: FormatInput<'_>) -> Result<Vec<String>, FormatError> {
+        drop(input);
+        Ok(Vec::new())
+    }
 }

@@ -191,7 +191,10 @@ impl<'a> Browse<'a> {
     }
 }
 
-fn check_columns<'a>(schema: &TableSchema, mut names: impl Iterator<Item = &'a str>) -> Result<(), ReadError> {
+pub(super) fn check_columns<'a>(
+    schema: &TableSchema,
+    mut names: impl Iterator<Item = &'a str>,
+) -> Result<(), ReadError> {
     let known = |name: &str| schema.columns.iter().any(|column| column.name.eq_ignore_ascii_case(name));
     match names.find(|name| !known(name)) {
         Some(unknown) => Err(ReadError::NoSuchColumn(unknown.to_owned())),

@@ -30,7 +30,7 @@ use crate::CallContext;
 use crate::call_context;
 use crate::entities::{Operation, User};
 use crate::errors::PortError;
-use crate::values::{AccountId, DatabaseId, OperationId, RefName, Timestamp, TraceContext};
+use crate::values::{AccountId, CommitHash, DatabaseId, OperationId, RefName, Timestamp, TraceContext};
 
 /// Maximum number of writes in one turn.
 const TURN_WRITES: usize = 32;
@@ -92,6 +92,8 @@ struct LinedWrite {
     branch: RefName,
     statements: String,
     message: String,
+    /// The commit that the statements have to run on.
+    expected_head: Option<CommitHash>,
     created_at: Timestamp,
     trace: Option<TraceContext>,
     context: Option<Arc<CallContext>>,
@@ -176,6 +178,7 @@ impl DirectWrites {
             branch: write.branch,
             statements: write.statements,
             message: write.message,
+            expected_head: write.expected_head,
             created_at: now,
             trace: call_context::trace(),
             context: CallContext::current(),
@@ -256,7 +259,10 @@ impl DirectWrites {
             bytes += write.statements.len();
             write.branch == branch && bytes <= TURN_BYTES
         };
-        let count = line.writes.iter().take(TURN_WRITES).take_while(fits).count();
+        // Where a write that expects a commit would run is known only if it is the first of its turn.
+        let is_before_expectation = |write: &LinedWrite| write.expected_head.is_none();
+        let most = 1 + line.writes.iter().skip(1).take_while(|write| is_before_expectation(write)).count();
+        let count = line.writes.iter().take(TURN_WRITES.min(most)).take_while(fits).count();
         (line.writes.drain(..count).collect(), settling)
     }
 
@@ -349,6 +355,8 @@ pub(super) struct NewWrite {
     pub(super) branch: RefName,
     pub(super) statements: String,
     pub(super) message: String,
+    /// The commit that the statements have to run on.
+    pub(super) expected_head: Option<CommitHash>,
 }
 
 /// The place of a write in its line. Dropping it removes the write, unless its turn has begun.

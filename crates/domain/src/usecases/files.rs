@@ -11,7 +11,7 @@ use super::quotas::check_bytes;
 use super::{CompletedPart, Imports, Inner, NewImport};
 use crate::access::visibility::live;
 use crate::access::{DatabaseAccess, Write};
-use crate::entities::{FileType, ImportMode, Operation, Upload, UploadPart, Work};
+use crate::entities::{FileType, ImportMode, ImportOptions, Operation, Upload, UploadPart, Work};
 use crate::errors::{ImportError, ImportField, PortError};
 use crate::ports::{WriteKey, WriteKeys};
 use crate::values::{AccountId, DatabaseId, OperationId, OwnerName, Timestamp, UploadId};
@@ -168,5 +168,7 @@ fn request(
         primary_keys,
         message: None,
         column_map: BTreeMap::new(),
+        options: ImportOptions::default(),
+        file_columns: None,
     }
 }

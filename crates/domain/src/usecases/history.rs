@@ -1,11 +1,11 @@
 //! History: commits, differences between commits, and table definitions at a commit.
 
-use super::{Inner, revisions};
+use super::{Inner, at_time, revisions};
 use crate::access::{DatabaseAccess, Level};
-use crate::entities::{LogEntry, LogPosition, TableChange, TableSchema};
-use crate::errors::ReadError;
+use crate::entities::{Commit, LogEntry, LogPosition, TableChange, TableSchema};
+use crate::errors::{AtTimeError, ReadError};
 use crate::ports::{ChangedRows, EngineError, RowPage};
-use crate::values::CommitHash;
+use crate::values::{CommitHash, Timestamp};
 
 /// Use cases of history.
 pub struct History<'a>(&'a Inner);
@@ -21,6 +21,43 @@ impl<'a> History<'a> {
     /// [`ReadError::Ref`] if there is no such ref.
     pub fn resolve<L: Level>(&self, access: &DatabaseAccess<L>, name: Option<&str>) -> Result<CommitHash, ReadError> {
         Ok(revisions::resolve(self.0, access.database(), name)?)
+    }
+
+    /// Returns the last commit that a branch had at a time. `None` means the default branch. The log of changes of branches says so as
+    /// far as it reaches back; before, it is the first of the first parents that is not younger than the time.
+    ///
+    /// # Errors
+    /// [`AtTimeError::NotABranch`] for a tag or a commit; [`AtTimeError::NotThen`] if the branch is younger.
+    pub fn at_time<L: Level>(
+        &self,
+        access: &DatabaseAccess<L>,
+        branch: Option<&str>,
+        at: Timestamp,
+    ) -> Result<CommitHash, AtTimeError> {
+        at_time::commit_at(self.0, access.database(), branch, at)
+    }
+
+    /// Returns the commit of a branch whose first parent is `commit`, looking at the `most` newest commits of the branch. Returns
+    /// `None` if it is not among them.
+    ///
+    /// # Errors
+    /// [`ReadError::Port`].
+    pub fn commit_after<L: Level>(
+        &self,
+        access: &DatabaseAccess<L>,
+        branch: &str,
+        commit: &CommitHash,
+        most: usize,
+    ) -> Result<Option<CommitHash>, ReadError> {
+        Ok(at_time::commit_after(self.0, access.database(), branch, commit, most)?)
+    }
+
+    /// Returns a commit that a ref resolved to.
+    ///
+    /// # Errors
+    /// [`ReadError::Port`].
+    pub fn commit<L: Level>(&self, access: &DatabaseAccess<L>, hash: &CommitHash) -> Result<Option<Commit>, ReadError> {
+        Ok(self.0.ports.engine.commit(access.database().id, hash)?)
     }
 
     /// Returns the best common ancestor of two commits.

@@ -2,7 +2,7 @@
 
 use crate::access::visibility::live;
 use crate::ports::{Durability, WriteKey, WriteKeys};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::io::{self, Read};
 
 use base64::Engine as _;
@@ -11,11 +11,14 @@ use data_encoding::HEXLOWER;
 use md5::{Digest as _, Md5};
 use sha2::Sha256;
 
+use super::deadline::FileDeadline;
 use super::operations::{enqueue, save_queued};
 use super::quotas::check_bytes;
 use super::{IdempotencyRecord, Inner, idempotency};
 use crate::access::{DatabaseAccess, Write};
-use crate::entities::{Database, FileType, ImportMode, ImportRequest, Operation, Upload, UploadPart, Work};
+use crate::entities::{
+    Database, FileType, ImportMode, ImportOptions, ImportRequest, Operation, TextEncoding, Upload, UploadPart, Work,
+};
 use crate::errors::{ImportError, ImportField, OperationError, PortError};
 use crate::values::{LongText, RefName, TableName, UploadId};
 
@@ -79,6 +82,10 @@ pub struct NewImport {
     pub pull_branch: Option<String>,
     /// Maps columns of the file to columns of the table.
     pub column_map: BTreeMap<String, String>,
+    /// How the file is read.
+    pub options: ImportOptions,
+    /// The columns of the file, if they are known ([`Imports::file_columns`]).
+    pub file_columns: Option<Vec<String>>,
 }
 
 /// Use cases of uploads and imports.
@@ -223,6 +230,29 @@ impl<'a> Imports<'a> {
         Ok(upload)
     }
 
+    /// Returns the columns of the file of an import whose settings name columns. Returns `None` if they name none, the caller may not
+    /// use the upload, the file is invalid, or its columns cannot be read within [`super::Limits::import_columns_timeout_ms`]: the
+    /// import then finds what is wrong.
+    ///
+    /// # Errors
+    /// [`ImportError::Port`].
+    pub fn file_columns(
+        &self,
+        access: &DatabaseAccess<Write>,
+        wanted: &NewImport,
+    ) -> Result<Option<Vec<String>>, ImportError> {
+        let Some(id) = wanted.upload.filter(|_| !wanted.options.column_types.is_empty()) else { return Ok(None) };
+        let Ok(session) = self.arrived(access, id) else { return Ok(None) };
+        let secret_hash: [u8; 32] = Sha256::digest(wanted.secret.as_bytes()).into();
+        let is_theirs = session.secret_hash == secret_hash && session.file_type == wanted.file_type;
+        if !is_theirs || session.file_type == FileType::Sql {
+            return Ok(None);
+        }
+        let deadline = FileDeadline::start(self.0, self.0.limits.import_columns_timeout_ms);
+        let input = self.input(&session, wanted.options.text, &wanted.table, &deadline);
+        Ok(self.0.ports.formats.columns(input).ok())
+    }
+
     /// Queues an import as an operation.
     ///
     /// # Errors
@@ -331,6 +361,7 @@ pub(super) fn check(
     if scripted && !wanted.column_map.is_empty() {
         wrong.push((ImportField::ColumnMap, "must be empty for a script".to_owned()));
     }
+    check_options(wanted, &mut wrong);
     let session = session.filter(|s| s.used_by.is_some() || s.expires_at > now);
     match &session {
         None => wrong.push((ImportField::Upload, "unknown, expired, or of another caller or database".to_owned())),
@@ -354,11 +385,46 @@ pub(super) fn check(
                 message,
                 pull_branch,
                 column_map: wanted.column_map.clone(),
+                options: wanted.options.clone(),
             };
             Ok((request, session))
         }
         _ => Err(ImportError::Fields(wrong)),
     }
+}
+
+fn check_options(wanted: &NewImport, wrong: &mut Vec<(ImportField, String)>) {
+    let ImportOptions { column_types, text } = &wanted.options;
+    if wanted.file_type == FileType::Sql && !column_types.is_empty() {
+        wrong.push((ImportField::ColumnTypes, "must be empty for a script".to_owned()));
+    }
+    if matches!(text.delimiter, Some('"' | '\r' | '\n' | '\0')) {
+        wrong.push((ImportField::Delimiter, "must not be a quote, a line end or NUL".to_owned()));
+    }
+    if !wanted.file_type.has_text_options() {
+        if text.delimiter.is_some() {
+            wrong.push((ImportField::Delimiter, "only csv and tsv have a delimiter to choose".to_owned()));
+        }
+        if text.encoding != TextEncoding::default() {
+            wrong.push((ImportField::Encoding, "only csv and tsv have an encoding to choose".to_owned()));
+        }
+    }
+    let Some(columns) = &wanted.file_columns else { return };
+    let mut typed = HashSet::new();
+    for name in column_types.keys() {
+        let text = match column_place(columns, name, |column| column) {
+            None => "the file has no such column",
+            Some(place) if !typed.insert(place) => "another member names the same column",
+            Some(_) => continue,
+        };
+        wrong.push((ImportField::ColumnType(name.clone()), text.to_owned()));
+    }
+}
+
+/// Returns the position of the item with exactly this name, or else of one with this name in any letter case.
+pub(super) fn column_place<T>(items: &[T], name: &str, name_of: impl Fn(&T) -> &String) -> Option<usize> {
+    let exact = items.iter().position(|item| name_of(item) == name);
+    exact.or_else(|| items.iter().position(|item| name_of(item).eq_ignore_ascii_case(name)))
 }
 
 fn check_parts(wanted: &NewImport, session: &Upload, wrong: &mut Vec<(ImportField, String)>) {

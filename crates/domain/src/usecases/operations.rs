@@ -14,6 +14,7 @@ use super::observers::Unobserved;
 use super::people::NAME_KEPT_SECONDS;
 use super::quotas::check_work;
 use super::settled::SettlementWatch;
+use super::write_previews::{self, PreviewReport};
 use super::{IdempotencyRecord, Inner, OperationObserver, idempotency, ref_log, revisions, run};
 use crate::access::ownership::may_create_for;
 use crate::access::visibility::{self, find_live, find_unwithheld, live, role_of, visible_locator};
@@ -43,6 +44,11 @@ pub struct SqlWrite {
     pub statements: String,
     /// Message of the statements' commit. A default is used if it is absent or blank.
     pub message: Option<String>,
+    /// The commit that the statements have to run on: the head of `to_branch`, or of `from_branch` if `to_branch` does not exist.
+    pub expected_head: Option<CommitHash>,
+    /// A commit that `to_branch`, which must not exist, is created at. `from_branch` plays no part then. The caller has to have resolved
+    /// it with [`Sql::resolve`](super::Sql::resolve).
+    pub start: Option<CommitHash>,
 }
 
 /// What a restore brings back, and where to.
@@ -103,7 +109,8 @@ impl<'a> Operations<'a> {
     /// Queues an SQL write.
     ///
     /// # Errors
-    /// [`OperationError::NoSuchBranch`] if `from_branch` does not exist; [`OperationError::QueueFull`];
+    /// [`OperationError::NoSuchBranch`] if `from_branch` does not exist; [`OperationError::OtherHead`] if the statements would not run on
+    /// the expected commit; [`OperationError::BranchExists`] if the branch to create does; [`OperationError::QueueFull`];
     /// [`OperationError::Quota`].
     pub fn sql_write(
         &self,
@@ -114,15 +121,20 @@ impl<'a> Operations<'a> {
         let now = self.0.now();
         let mut tx = self.0.ports.metadata.write(&WriteKeys::database(access.database().id))?;
         let database = live(tx.as_mut(), access.database().id)?;
-        let missing = || OperationError::NoSuchBranch(wanted.from_branch.clone());
-        let from = RefName::parse(&wanted.from_branch).map_err(|_| missing())?;
-        let from = tx.branches().get(database.id, &from)?.ok_or_else(missing)?;
-        let message = message_of(wanted.message, &wanted.statements, &from.name, &wanted.to_branch);
+        let (from_branch, base) = base_of_write(tx.as_mut(), &database, &wanted)?;
+        if let Some(expected) = &wanted.expected_head
+            && *expected != base
+        {
+            return Err(OperationError::OtherHead { branch: wanted.to_branch, head: base });
+        }
+        let message = message_of(wanted.message, &wanted.statements, &from_branch, &wanted.to_branch);
         let work = Work::SqlWrite {
-            from_branch: from.name,
+            from_branch,
             to_branch: wanted.to_branch,
             statements: wanted.statements,
             message,
+            expected_head: wanted.expected_head,
+            start: wanted.start,
         };
         self.accept(tx, &database, access.who(), work, now, once)
     }
@@ -138,14 +150,30 @@ impl<'a> Operations<'a> {
         wanted: &SqlWrite,
         waiter: Arc<dyn DirectWaiter>,
     ) -> Option<DirectPlace> {
-        if wanted.statements.is_empty() || wanted.from_branch != wanted.to_branch.as_str() {
+        let is_of_one_branch = wanted.from_branch == wanted.to_branch.as_str() && wanted.start.is_none();
+        if wanted.statements.is_empty() || !is_of_one_branch {
             return None;
         }
         let branch = wanted.to_branch.clone();
         let message = message_of(wanted.message.clone(), &wanted.statements, &branch, &branch);
         let (user, statements) = (Arc::clone(access.who()), wanted.statements.clone());
-        let write = NewWrite { user, owner: access.database().owner_id, branch, statements, message };
+        let (owner, expected_head) = (access.database().owner_id, wanted.expected_head.clone());
+        let write = NewWrite { user, owner, branch, statements, message, expected_head };
         self.0.direct.join(self.0, access.database().id, write, waiter)
+    }
+
+    /// Runs the statements of an SQL write on the commit that they would run on now, returns what they change, and undoes them. Nothing
+    /// is queued or kept, and the merge that may follow the statements is not part of it. Blocks for up to ten seconds.
+    ///
+    /// # Errors
+    /// As [`Operations::sql_write`]; [`OperationError::Port`] with [`EngineError::Busy`](crate::ports::EngineError::Busy) if too many
+    /// previews run, or other writes keep this one waiting.
+    pub fn preview_write(
+        &self,
+        access: &DatabaseAccess<Write>,
+        wanted: &SqlWrite,
+    ) -> Result<PreviewReport, OperationError> {
+        write_previews::preview(self.0, access, wanted)
     }
 
     /// Queues a fork of the database to `owner`.
@@ -726,6 +754,25 @@ fn readable(
 fn deny_like_a_hidden_one(tx: &mut dyn Transaction, reader: Option<AccountId>) -> Result<(), PortError> {
     tx.databases().get(DatabaseId::from_uuid(uuid::Uuid::nil()))?;
     visibility::deny_like_a_hidden_one(tx, reader)
+}
+
+/// Returns the branch that a write starts from, and the commit that its statements run on.
+pub(super) fn base_of_write(
+    tx: &mut dyn Transaction,
+    database: &Database,
+    wanted: &SqlWrite,
+) -> Result<(RefName, CommitHash), OperationError> {
+    let to = tx.branches().get(database.id, &wanted.to_branch)?;
+    if let Some(start) = &wanted.start {
+        return match to {
+            Some(branch) => Err(OperationError::BranchExists(branch.name)),
+            None => Ok((wanted.to_branch.clone(), start.clone())),
+        };
+    }
+    let missing = || OperationError::NoSuchBranch(wanted.from_branch.clone());
+    let from = RefName::parse(&wanted.from_branch).map_err(|_| missing())?;
+    let from = tx.branches().get(database.id, &from)?.ok_or_else(missing)?;
+    Ok((from.name, to.map_or(from.head, |branch| branch.head)))
 }
 
 /// Returns the message of a write's commit.

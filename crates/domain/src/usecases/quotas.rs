@@ -2,7 +2,7 @@
 //! together.
 
 use super::Inner;
-use crate::entities::{Database, User, Work};
+use crate::entities::{Database, RowResolution, User, Work};
 use crate::errors::{OrganizationError, PortError, QuotaError};
 use crate::ports::Transaction;
 use crate::values::{AccountId, Timestamp};
@@ -38,8 +38,10 @@ pub(super) fn check_work<E: From<QuotaError> + From<PortError>>(
     let added = match work {
         Work::Fork { .. } => u64::try_from(database.size_bytes).unwrap_or(0),
         Work::SqlWrite { statements, message, .. } => (statements.len() + message.len()) as u64,
-        Work::Merge { message, .. } => message.len() as u64,
         Work::Edit(edit) => edit.bytes() as u64,
+        Work::Merge { message, rows, .. } => {
+            (message.len() + rows.iter().map(RowResolution::bytes).sum::<usize>()) as u64
+        }
         // The upload counts already. What a push adds counts once it is in the file.
         Work::Import(_) | Work::Push(_) | Work::MirrorSync | Work::Restore { .. } => 0,
         // It frees storage, so an owner without any left must be able to run it.

@@ -192,10 +192,20 @@ impl LeasedRun<'_> {
 
     fn once(&self) -> Result<(), RunError> {
         match &self.operation.work {
-            Work::SqlWrite { from_branch, to_branch, statements, message } => {
-                write::run(self, from_branch, to_branch, statements, message)
+            Work::SqlWrite { from_branch, to_branch, statements, message, expected_head, start } => {
+                let write = write::QueuedWrite {
+                    from_branch,
+                    to_branch,
+                    statements,
+                    message,
+                    expected_head: expected_head.as_ref(),
+                    start: start.as_ref(),
+                };
+                write::run(self, &write)
             }
-            Work::Merge { pull, ends: _, message, resolve } => merge::run(self, *pull, message, resolve),
+            Work::Merge { pull, ends: _, message, resolve, rows, fast_forward } => {
+                merge::run(self, *pull, message, merge::MergeDecisions { resolve, rows, fast_forward: *fast_forward })
+            }
             Work::Fork { owner_id, owner, fork_id } => fork::run(self, *owner_id, owner, *fork_id),
             Work::Import(request) => import::run(self, request),
             Work::Edit(request) => edit::run(self, request),

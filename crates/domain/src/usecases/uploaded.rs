@@ -10,9 +10,11 @@ use super::imports::{self, Imports};
 use super::{CompletedPart, NewImport, StoredFile};
 use crate::access::visibility::live;
 use crate::access::{DatabaseAccess, Write};
-use crate::entities::{Cell, FileType, ImportMode, Operation, RowProblem, Upload};
+use crate::entities::{Cell, FileType, ImportMode, ImportOptions, Operation, RowProblem, TextOptions, Upload};
 use crate::errors::{ImportError, ImportField, PortError};
-use crate::ports::{Durability, FormatError, FormatInput, InferredColumn, ReadSeek, TargetColumn, WriteKeys};
+use crate::ports::{
+    ColumnSpelling, Durability, FormatError, FormatInput, InferredColumn, ReadSeek, TargetColumn, WriteKeys,
+};
 use crate::values::UploadId;
 
 /// The settings of an import of an arrived file. Nothing has been checked yet.
@@ -32,6 +34,19 @@ pub struct ArrivedImport {
     pub message: Option<String>,
     /// Branch to import into instead, from which a pull request against `branch` is opened.
     pub pull_branch: Option<String>,
+    /// How the file is read.
+    pub options: ImportOptions,
+}
+
+/// How an arrived file is previewed.
+#[derive(Debug, Clone, Default)]
+pub struct PreviewOptions {
+    /// Selects one of the sheets or tables in the file.
+    pub table: String,
+    /// How the file is written, for delimited text.
+    pub text: TextOptions,
+    /// Maximum number of records.
+    pub limit: usize,
 }
 
 /// The content of a file, as far as it is known before an import.
@@ -43,6 +58,8 @@ pub enum Preview {
         columns: Vec<InferredColumn>,
         /// The columns of the primary key, for formats that define one.
         primary_key: Vec<String>,
+        /// What types would do with the values of each column. Empty for formats with typed values.
+        spelling: Vec<ColumnSpelling>,
         /// The first records.
         rows: Vec<Vec<Cell>>,
     },
@@ -59,7 +76,7 @@ pub enum Preview {
     TooSlow,
 }
 
-impl Imports<'_> {
+impl<'a> Imports<'a> {
     /// Keeps a stored file for a later import, for the lifetime of an upload session.
     ///
     /// # Errors
@@ -132,8 +149,8 @@ impl Imports<'_> {
         Ok(session)
     }
 
-    /// Returns the columns and the first `limit` records of an arrived file. Scans the whole file, for at most
-    /// [`super::Limits::preview_timeout_ms`]. `table` selects one of the sheets or tables in the file.
+    /// Returns the columns and the first records of an arrived file. Scans the whole file, for at most
+    /// [`super::Limits::preview_timeout_ms`].
     ///
     /// # Errors
     /// As [`Imports::arrived`]. Defects of the file are returned as [`Preview::Refused`].
@@ -141,21 +158,15 @@ impl Imports<'_> {
         &self,
         access: &DatabaseAccess<Write>,
         id: UploadId,
-        table: &str,
-        limit: usize,
+        options: &PreviewOptions,
     ) -> Result<Preview, ImportError> {
         let session = self.arrived(access, id)?;
         if session.file_type == FileType::Sql {
             return Ok(Preview::Script);
         }
         let deadline = FileDeadline::start(self.0, self.0.limits.preview_timeout_ms);
-        let (parts, clock) = (session.num_parts, deadline.clone());
-        let open = move || {
-            let file = self.0.ports.blobs.open(id, parts).map_err(io::Error::other)?;
-            Ok(Box::new(TimedFile::new(file, clock.clone())) as Box<dyn ReadSeek>)
-        };
-        let input = FormatInput { file_type: session.file_type, table, open: Box::new(open), timeout: deadline.left() };
-        match self.look(input, limit) {
+        let input = self.input(&session, options.text, &options.table, &deadline);
+        match self.look(FormatInput { counts_spelling: true, ..input }, options.limit) {
             Ok(preview) => Ok(preview),
             Err(FormatError::File(detail)) => Ok(Preview::Refused { detail, problems: Vec::new() }),
             Err(error @ FormatError::Rows(_)) => {
@@ -165,6 +176,44 @@ impl Imports<'_> {
             }
             Err(FormatError::Io(_)) if deadline.left().is_zero() => Ok(Preview::TooSlow),
             Err(error @ FormatError::Io(_)) => Err(PortError::from(error).into()),
+        }
+    }
+
+    /// Returns the names of the tables in an arrived SQLite file, or of the sheets in a workbook. Empty for other formats, and if they
+    /// cannot be read.
+    ///
+    /// # Errors
+    /// As [`Imports::arrived`].
+    pub fn file_tables(&self, access: &DatabaseAccess<Write>, id: UploadId) -> Result<Vec<String>, ImportError> {
+        let session = self.arrived(access, id)?;
+        let deadline = FileDeadline::start(self.0, self.0.limits.preview_timeout_ms);
+        let input = self.input(&session, TextOptions::default(), "", &deadline);
+        Ok(self.0.ports.formats.tables(input).unwrap_or_default())
+    }
+
+    /// Returns an arrived file as the readers of formats take it.
+    pub(super) fn input<'i>(
+        &self,
+        session: &Upload,
+        text: TextOptions,
+        table: &'i str,
+        deadline: &FileDeadline,
+    ) -> FormatInput<'i>
+    where
+        'a: 'i,
+    {
+        let (inner, id, parts, clock) = (self.0, session.id, session.num_parts, deadline.clone());
+        let open = move || {
+            let file = inner.ports.blobs.open(id, parts).map_err(io::Error::other)?;
+            Ok(Box::new(TimedFile::new(file, clock.clone())) as Box<dyn ReadSeek>)
+        };
+        FormatInput {
+            file_type: session.file_type,
+            text,
+            counts_spelling: false,
+            table,
+            open: Box::new(open),
+            timeout: deadline.left(),
         }
     }
 
@@ -178,8 +227,8 @@ impl Imports<'_> {
         while rows.len() < limit && source.next(&mut row)?.is_some() {
             rows.push(std::mem::take(&mut row));
         }
-        let primary_key = file.primary_key().to_vec();
-        Ok(Preview::Rows { columns, primary_key, rows })
+        let (primary_key, spelling) = (file.primary_key().to_vec(), file.spelling().to_vec());
+        Ok(Preview::Rows { columns, primary_key, spelling, rows })
     }
 
     /// Queues the import of an arrived file as an operation.
@@ -193,7 +242,7 @@ impl Imports<'_> {
         wanted: ArrivedImport,
     ) -> Result<Operation, ImportError> {
         let session = self.arrived(access, id)?;
-        let ArrivedImport { branch, table, file_name, mode, primary_keys, message, pull_branch } = wanted;
+        let ArrivedImport { branch, table, file_name, mode, primary_keys, message, pull_branch, options } = wanted;
         let parts = session.parts.iter();
         let request = NewImport {
             secret: String::new(),
@@ -210,6 +259,8 @@ impl Imports<'_> {
             message,
             pull_branch,
             column_map: BTreeMap::new(),
+            options,
+            file_columns: None,
         };
         self.begin(access, request, None, &|_| true)
     }

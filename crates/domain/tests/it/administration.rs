@@ -267,6 +267,8 @@ fn pull_requests_from_a_quarantined_database_show_nothing() {
         to_branch: name("main"),
         statements: "INSERT INTO t VALUES (5,'five')".to_owned(),
         message: None,
+        expected_head: None,
+        start: None,
     };
     let access = world.access_to::<Write>(&world.ben, fork);
     let operation = world.hub.operations().sql_write(&access, wanted, None).unwrap();

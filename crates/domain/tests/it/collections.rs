@@ -57,6 +57,8 @@ impl DomainHarness {
             to_branch: name("main"),
             statements: statements.to_owned(),
             message: None,
+            expected_head: None,
+            start: None,
         };
         let access = self.access_to::<Write>(by, at);
         let operation = self.hub.operations().sql_write(&access, wanted, None).unwrap();

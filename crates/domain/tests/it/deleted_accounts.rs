@@ -54,7 +54,8 @@ fn delete(world: &DomainHarness, text: &str, how: DeleteUser) -> Result<(), Peop
 /// Queues a write of Ben's.
 fn queue(world: &DomainHarness, statements: &str) -> Operation {
     let (from_branch, statements) = ("main".to_owned(), statements.to_owned());
-    let wanted = SqlWrite { from_branch, to_branch: name("main"), statements, message: None };
+    let wanted =
+        SqlWrite { from_branch, to_branch: name("main"), statements, message: None, expected_head: None, start: None };
     world.hub.operations().sql_write(&world.access::<Write>(&world.ben), wanted, None).unwrap()
 }
 

@@ -93,7 +93,14 @@ fn insert(id: u32) -> String {
 
 fn wanted(branch: &str, statements: &str) -> SqlWrite {
     let (from_branch, to_branch) = (branch.to_owned(), name(branch));
-    SqlWrite { from_branch, to_branch, statements: statements.to_owned(), message: None }
+    SqlWrite {
+        from_branch,
+        to_branch,
+        statements: statements.to_owned(),
+        message: None,
+        expected_head: None,
+        start: None,
+    }
 }
 
 fn join_as(

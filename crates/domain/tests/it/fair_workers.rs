@@ -80,6 +80,8 @@ fn queue(world: &DomainHarness, by: &Caller, (owner, database): (&str, &str), st
         to_branch: name("main"),
         statements: statements.to_owned(),
         message: None,
+        expected_head: None,
+        start: None,
     };
     let access = world.access_to::<Write>(by, (owner, database));
     world.hub.operations().sql_write(&access, wanted, None).unwrap().id

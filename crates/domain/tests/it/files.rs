@@ -3,7 +3,7 @@
 use std::io::{self, Read};
 
 use branchyard_domain::access::Write;
-use branchyard_domain::entities::{FailureKind, FileType, ImportMode, Operation, PullState};
+use branchyard_domain::entities::{FailureKind, FileType, ImportMode, ImportOptions, Operation, PullState};
 use branchyard_domain::errors::{ImportError, ImportField};
 use branchyard_domain::ports::Blobs as _;
 use branchyard_domain::usecases::{Limits, NewFileImport};
@@ -105,7 +105,10 @@ fn what_is_refused_leaves_nothing() {
     assert!(matches!(gone, Err(ImportError::NoSuchBranch(branch)) if branch == "gone"));
     let nameless = NewFileImport { table: String::new(), file_name: "a/b".to_owned(), ..wanted(None) };
     let Err(ImportError::Fields(wrong)) = import(&world, FILE, nameless) else { panic!("fields") };
-    assert_eq!(wrong.iter().map(|(field, _)| *field).collect::<Vec<_>>(), [ImportField::Table, ImportField::FileName]);
+    assert_eq!(
+        wrong.iter().map(|(field, _)| field.clone()).collect::<Vec<_>>(),
+        [ImportField::Table, ImportField::FileName]
+    );
     import(&world, FILE, wanted(None)).unwrap();
     assert_eq!(blobs(&world), 1, "of the one that waits");
     assert!(matches!(import(&world, FILE, wanted(None)), Err(ImportError::QueueFull(1))));
@@ -114,7 +117,7 @@ fn what_is_refused_leaves_nothing() {
 
 /// Files that are previewed before they are imported.
 mod arrived {
-    use branchyard_domain::usecases::{ArrivedImport, NewUpload, Preview};
+    use branchyard_domain::usecases::{ArrivedImport, NewUpload, Preview, PreviewOptions};
 
     use super::*;
 
@@ -133,7 +136,12 @@ mod arrived {
             primary_keys: Vec::new(),
             message: None,
             pull_branch: None,
+            options: ImportOptions::default(),
         }
+    }
+
+    fn one_row() -> PreviewOptions {
+        PreviewOptions { table: "t".to_owned(), limit: 1, ..PreviewOptions::default() }
     }
 
     #[test]
@@ -141,12 +149,14 @@ mod arrived {
         let world = world();
         let id = keep(&world, FILE);
         let (imports, access) = (world.hub.imports(), world.access::<Write>(&world.ada));
-        let Preview::Rows { columns, rows, .. } = imports.preview(&access, id, "t", 1).unwrap() else { panic!("rows") };
+        let Preview::Rows { columns, rows, .. } = imports.preview(&access, id, &one_row()).unwrap() else {
+            panic!("rows")
+        };
         let columns: Vec<_> = columns.iter().map(|c| (c.name.as_str(), c.declared_type.as_str())).collect();
         assert_eq!((columns, rows.len()), (vec![("id", "INTEGER"), ("a", "TEXT")], 1));
         let operation = imports.start_arrived(&access, id, wanted()).unwrap();
         assert!(matches!(imports.start_arrived(&access, id, wanted()), Err(ImportError::UploadUsed(_))));
-        assert!(matches!(imports.preview(&access, id, "t", 1), Err(ImportError::UploadUsed(_))));
+        assert!(matches!(imports.preview(&access, id, &one_row()), Err(ImportError::UploadUsed(_))));
         world.work();
         assert_eq!(world.outcome(operation.id).commit, world.head("main"));
         assert_eq!(world.rows("main"), ["1|eins", "2|zwei"]);
@@ -157,14 +167,14 @@ mod arrived {
         let world = world();
         let id = keep(&world, "\n1,eins\n");
         let (imports, access) = (world.hub.imports(), world.access::<Write>(&world.ada));
-        assert!(matches!(imports.preview(&access, id, "t", 1).unwrap(), Preview::Refused { .. }));
+        assert!(matches!(imports.preview(&access, id, &one_row()).unwrap(), Preview::Refused { .. }));
     }
 
     #[test]
     fn a_preview_ends_in_time() {
         let world = world_with(Limits { preview_timeout_ms: 0, ..Limits::default() });
         let id = keep(&world, FILE);
-        let preview = world.hub.imports().preview(&world.access::<Write>(&world.ada), id, "t", 1);
+        let preview = world.hub.imports().preview(&world.access::<Write>(&world.ada), id, &one_row());
         assert_eq!(preview.unwrap(), Preview::TooSlow);
     }
 

@@ -94,6 +94,8 @@ impl DomainHarness {
             to_branch: name(to),
             statements: statements.to_owned(),
             message: message.map(str::to_owned),
+            expected_head: None,
+            start: None,
         };
         self.hub.operations().sql_write(&self.access::<Write>(&self.ada), wanted, None).unwrap()
     }

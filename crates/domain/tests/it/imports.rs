@@ -8,7 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use branchyard_domain::Hub;
 use branchyard_domain::access::Write;
-use branchyard_domain::entities::{Cell, FailureKind, FileType, ImportMode, Operation};
+use branchyard_domain::entities::{Cell, FailureKind, FileType, ImportMode, ImportOptions, Operation};
 use branchyard_domain::errors::{ImportError, ImportField};
 use branchyard_domain::ports::{
     Blobs as _, FormatError, FormatInput, Formats, ImportFile, InferredColumn, RowSource, TargetColumn,
@@ -48,6 +48,8 @@ fn wanted(opened: &OpenedUpload, file: &str) -> NewImport {
         message: None,
         pull_branch: None,
         column_map: BTreeMap::new(),
+        options: ImportOptions::default(),
+        file_columns: None,
     }
 }
 

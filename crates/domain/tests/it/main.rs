@@ -3,12 +3,14 @@
 
 mod access;
 mod administration;
+mod at_time;
 mod browse;
 mod collections;
 mod deleted_accounts;
 mod direct_writes;
 mod error_sources;
 mod exactly_once;
+mod expected_heads;
 mod fair_workers;
 mod files;
 mod harness;

@@ -27,7 +27,14 @@ fn once(world: &DomainHarness) -> IdempotencyRecord<'static, Operation> {
 }
 
 fn write(from: &str, to: &str, statements: &str) -> SqlWrite {
-    SqlWrite { from_branch: from.to_owned(), to_branch: name(to), statements: statements.to_owned(), message: None }
+    SqlWrite {
+        from_branch: from.to_owned(),
+        to_branch: name(to),
+        statements: statements.to_owned(),
+        message: None,
+        expected_head: None,
+        start: None,
+    }
 }
 
 #[test]

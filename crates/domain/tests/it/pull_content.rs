@@ -48,6 +48,8 @@ impl Forked {
             to_branch: name("main"),
             statements: statements.to_owned(),
             message: None,
+            expected_head: None,
+            start: None,
         };
         let access = self.access_to::<Write>(&self.ben, FORK);
         let operation = self.hub.operations().sql_write(&access, wanted, None).unwrap();

@@ -174,7 +174,7 @@ fn a_merge_with_conflicts_changes_nothing_unless_a_side_wins() {
     assert_eq!((failure.kind, failure.detail.as_str()), (FailureKind::MergeConflict, "1 conflict in t"));
     assert_eq!((world.head("main"), world.events(), world.pull(pull.number).state), (head, events, PullState::Open));
     let resolve = BTreeMap::from([("t".to_owned(), Side::Theirs)]);
-    let merge = world.merge(pull.number, MergePull { message: None, resolve }).unwrap();
+    let merge = world.merge(pull.number, MergePull { resolve, ..MergePull::default() }).unwrap();
     world.work();
     world.outcome(merge.id);
     assert_eq!(world.rows("main"), ["1|theirs", "2|two"]);
@@ -192,6 +192,8 @@ fn a_fork_offers_its_changes_back() {
         to_branch: crate::harness::name("main"),
         statements: "INSERT INTO t VALUES (5,'five')".to_owned(),
         message: None,
+        expected_head: None,
+        start: None,
     };
     world.hub.operations().sql_write(&world.access_to::<Write>(&world.ben, fork), wanted, None).unwrap();
     world.work();

@@ -22,6 +22,8 @@ fn write(hub: &Hub, world: &DomainHarness, statements: &str) -> Result<Operation
         to_branch: name("main"),
         statements: statements.to_owned(),
         message: None,
+        expected_head: None,
+        start: None,
     };
     hub.operations().sql_write(&world.access::<Write>(&world.ada), wanted, None)
 }

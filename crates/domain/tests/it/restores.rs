@@ -261,8 +261,14 @@ fn what_a_withdrawn_pull_request_showed_goes_from_the_history_and_the_rest_stays
     let at_copy = harness.hub.now();
     let (built, at_built) = harness.wrote_at("copy", 12);
     let (own, at_own) = harness.wrote_at("mixed", 13);
-    let merge =
-        SqlWrite { from_branch: "copy".to_owned(), to_branch: name("mixed"), statements: String::new(), message: None };
+    let merge = SqlWrite {
+        from_branch: "copy".to_owned(),
+        to_branch: name("mixed"),
+        statements: String::new(),
+        message: None,
+        expected_head: None,
+        start: None,
+    };
     let merge = harness.hub.operations().sql_write(&harness.access::<Write>(&harness.ada), merge, None).unwrap();
     harness.work();
     let (merged, at_merged) = (harness.outcome(merge.id).commit.unwrap(), harness.hub.now());
@@ -290,8 +296,14 @@ fn what_a_withdrawn_pull_request_showed_goes_from_the_history_and_the_rest_stays
 
 /// Writes to the fork, and returns the commit.
 fn offer(harness: &DomainHarness, by: &Caller) -> CommitHash {
-    let wanted =
-        SqlWrite { from_branch: "main".to_owned(), to_branch: name("main"), statements: insert(11), message: None };
+    let wanted = SqlWrite {
+        from_branch: "main".to_owned(),
+        to_branch: name("main"),
+        statements: insert(11),
+        message: None,
+        expected_head: None,
+        start: None,
+    };
     let operation = harness.hub.operations().sql_write(&harness.access_to::<Write>(by, FORK), wanted, None).unwrap();
     harness.work();
     harness.outcome(operation.id).commit.unwrap()

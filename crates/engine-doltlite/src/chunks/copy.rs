@@ -156,7 +156,8 @@ fn node_of(hash: ChunkHash, bytes: &[u8], level: u8) -> Result<Node, EngineError
     if node.level == level { Ok(node) } else { Err(damaged(hash, Malformed("the node has a wrong level"))) }
 }
 
-fn damaged(hash: ChunkHash, Malformed(reason): Malformed) -> EngineError {
+/// Returns the error for a chunk that is not what the layout demands.
+pub(crate) fn damaged(hash: ChunkHash, Malformed(reason): Malformed) -> EngineError {
     EngineError::Damaged(format!("chunk {hash}: {reason}"))
 }
 

@@ -3,10 +3,11 @@
 use branchyard_domain::ports::{Chunk, EngineError, HeldChunk};
 use branchyard_domain::values::{ChunkHash, CommitHash, DatabaseId};
 
+use super::copy::damaged;
 use super::file::{ChunkContent, ChunkFile};
 use crate::engine::{DoltliteEngine, missing};
 use crate::sql::errors;
-use branchyard_remote_protocol::layout;
+use branchyard_remote_protocol::{Malformed, layout};
 
 /// Number of chunks that are read at once. The last ones may be longer than wanted, and are dropped.
 const READ: usize = 32;
@@ -63,6 +64,43 @@ pub(crate) fn held(
     engine.chunk_files.put(database, (), file, generation);
     let mut found = found.into_iter();
     Ok(is_held.into_iter().map(|is_held| is_held.then(|| found.next().flatten()).flatten()).collect())
+}
+
+/// An open file of which a walk reads one chunk after the other.
+pub(crate) struct ChunkReader<'a> {
+    engine: &'a DoltliteEngine,
+    database: DatabaseId,
+    file: ChunkFile,
+    is_fresh: bool,
+    generation: u64,
+}
+
+impl<'a> ChunkReader<'a> {
+    pub(crate) fn open(engine: &'a DoltliteEngine, database: DatabaseId) -> Result<Self, EngineError> {
+        let generation = engine.chunk_files.generation();
+        let (file, is_fresh) = match idle(engine, database) {
+            Some(file) => (file, false),
+            None => (open_anew(engine, database)?, true),
+        };
+        Ok(Self { engine, database, file, is_fresh, generation })
+    }
+
+    /// Returns the content of a chunk that the file holds.
+    pub(crate) fn get(&mut self, hash: ChunkHash) -> Result<ChunkContent, EngineError> {
+        let fault = |error| errors::fault("read a chunk", error);
+        let mut found = self.file.get(&[hash]).map_err(fault)?.pop().flatten();
+        if found.is_none() && !self.is_fresh {
+            // As in `read`: the engine may have overlooked that the file changed.
+            (self.file, self.is_fresh) = (open_anew(self.engine, self.database)?, true);
+            found = self.file.get(&[hash]).map_err(fault)?.pop().flatten();
+        }
+        found.ok_or_else(|| damaged(hash, Malformed("it is missing")))
+    }
+
+    /// Keeps the file open for the next call.
+    pub(crate) fn close(self) {
+        self.engine.chunk_files.put(self.database, (), self.file, self.generation);
+    }
 }
 
 fn held_chunk(content: &ChunkContent) -> HeldChunk {

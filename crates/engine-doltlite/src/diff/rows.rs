@@ -2,27 +2,19 @@
 
 use branchyard_domain::entities::{Change, RowChange};
 use branchyard_domain::ports::{ChangedRows, EngineError, RowPage};
-use branchyard_domain::values::{CommitHash, DatabaseId};
 
+use super::ends::Comparison;
 use super::side::TableSide;
 use super::{engines, sorted};
 use crate::cells::NamedCells;
-use crate::engine::DoltliteEngine;
 
-pub(crate) fn changed_rows(
-    engine: &DoltliteEngine,
-    database: DatabaseId,
-    (from, to): (&CommitHash, &CommitHash),
-    table: &str,
-    page: &RowPage,
-) -> Result<ChangedRows, EngineError> {
-    let side = |at: &CommitHash| {
-        let timeout = engine.options.diff_timeout;
-        engine.reading_within(timeout, database, at, "find a table", |connection| TableSide::find(connection, table))
-    };
+pub(crate) fn changed_rows(compared: &Comparison<'_>, table: &str, page: &RowPage) -> Result<ChangedRows, EngineError> {
+    let Comparison { from, to, timeout, .. } = *compared;
+    let side =
+        |end| compared.reading_within(timeout, end, "find a table", |connection| TableSide::find(connection, table));
     let (old, new) = (side(from)?, side(to)?);
-    let rows_of = |at: &CommitHash, side: &TableSide, change: Change| {
-        engine.reading_within(engine.options.diff_timeout, database, at, "read changed rows", |connection| {
+    let rows_of = |end, side: &TableSide, change: Change| {
+        compared.reading_within(timeout, end, "read changed rows", |connection| {
             let (rows, more) = side.rows(connection, page)?;
             let rows = rows.into_iter().map(|(key, row)| alone(&side.name, change, key, row)).collect();
             Ok(ChangedRows { rows, more })
@@ -42,11 +34,14 @@ pub(crate) fn changed_rows(
             }
             Ok(changes)
         }
-        (Some(old), Some(new)) if old.key.is_empty() || old.key != new.key || old.columns.len() > MOST_COLUMNS => {
-            sorted::side_by_side(engine, database, (from, to), (&old, &new), page)
-        }
-        (Some(old), Some(new)) => engines::by_engine(engine, database, (from, to), (&old, &new), page),
+        (Some(old), Some(new)) if needs_sorting(&old, &new) => sorted::side_by_side(compared, (&old, &new), page),
+        (Some(old), Some(new)) => engines::by_engine(compared, (&old, &new), page),
     }
+}
+
+/// Returns `true` if the engine's own comparison cannot compare a table.
+fn needs_sorting(old: &TableSide, new: &TableSide) -> bool {
+    old.key.is_empty() || old.key != new.key || old.columns.len() > MOST_COLUMNS
 }
 
 /// Maximum number of columns for which the engine's own comparison works.

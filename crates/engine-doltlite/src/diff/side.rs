@@ -79,7 +79,7 @@ impl TableSide {
     }
 
     /// Returns the keys and rows of a page. The second value is `true` if there may be more.
-    pub(super) fn rows(
+    pub(crate) fn rows(
         &self,
         connection: &Connection,
         page: &RowPage,
@@ -132,6 +132,23 @@ pub(super) fn named(names: &[String], row: &rusqlite::Row<'_>, from: usize) -> r
 }
 
 impl TableSide {
+    /// Returns the row with this key, whose columns may be in any order. Returns `None` also if the key has other columns.
+    pub(crate) fn row(&self, connection: &Connection, key: &[(String, Cell)]) -> rusqlite::Result<Option<NamedCells>> {
+        let of = |column: &String| key.iter().find(|(name, _)| name.eq_ignore_ascii_case(column)).map(|(_, cell)| cell);
+        let names = self.key_columns();
+        let Some(cells) = names.iter().map(of).collect::<Option<Vec<_>>>().filter(|_| !self.is_view) else {
+            return Ok(None);
+        };
+        let same = self.order().iter().map(|column| format!("{column} = ?")).collect::<Vec<_>>().join(" AND ");
+        let sql = format!(
+            "SELECT {} FROM {} WHERE {same}",
+            quote_names(self.columns.iter().map(String::as_str)),
+            quote_name(&self.name)
+        );
+        let read = |row: &rusqlite::Row<'_>| named(&self.columns, row, 0);
+        connection.spend_on_row(&sql, params_from_iter(cells.into_iter().map(Param)), read).optional()
+    }
+
     /// Returns `true` if there is a row with this key.
     pub(super) fn has(&self, connection: &Connection, key: &[Cell]) -> rusqlite::Result<bool> {
         let same = self.order().iter().map(|column| format!("{column} IS ?")).collect::<Vec<_>>().join(" AND ");

@@ -4,43 +4,38 @@ use std::cmp::Ordering;
 
 use branchyard_domain::entities::{Cell, Change, RowChange};
 use branchyard_domain::ports::{ChangedRows, EngineError, RowPage};
-use branchyard_domain::values::{CommitHash, DatabaseId};
 use rusqlite::fallible_streaming_iterator::FallibleStreamingIterator;
 use rusqlite::params_from_iter;
 use rusqlite::types::ValueRef;
 
+use super::ends::Comparison;
 use super::rows::alone;
 use super::side::{PageRoom, TableSide};
 use crate::cells::Param;
 use crate::connection::Connection;
-use crate::engine::DoltliteEngine;
-use crate::sql::errors;
 
 /// Reads both sides in key order and compares them. Used where the engine's own comparison does not work, for example
 /// for tables without a key, whose rows it does not identify.
 pub(super) fn side_by_side(
-    engine: &DoltliteEngine,
-    database: DatabaseId,
-    (from, to): (&CommitHash, &CommitHash),
+    compared: &Comparison<'_>,
     (old, new): (&TableSide, &TableSide),
     page: &RowPage,
 ) -> Result<ChangedRows, EngineError> {
     if old.key != new.key {
-        return rekeyed(engine, database, (from, to), (old, new), page);
+        return rekeyed(compared, (old, new), page);
     }
-    let timeout = engine.options.diff_timeout;
-    engine.reading(database, from, |at_from| {
-        let fault = |error| errors::fault_at("read changed rows", from, error);
+    let Comparison { engine, from, to, timeout, .. } = *compared;
+    compared.reading(from, |at_from| {
+        let fault = |error| from.fault("read changed rows", error);
         // Both reads run at the same time; if one is cut short, the other ends too.
         let timed = at_from.limit_time(&engine.watchdog, timeout).map_err(fault)?;
-        let compared = engine.reading_within(timeout, database, to, "read changed rows", |at_to| {
-            compare(at_from, at_to, old, new, page)
-        });
-        match compared {
+        let changes =
+            compared.reading_within(timeout, to, "read changed rows", |at_to| compare(at_from, at_to, old, new, page));
+        match changes {
             Err(EngineError::Unavailable(_) | EngineError::Fault { .. }) if timed.expired() => {
                 Err(timed.ended().unwrap_or(EngineError::Busy))
             }
-            compared => compared,
+            changes => changes,
         }
     })
 }
@@ -48,20 +43,18 @@ pub(super) fn side_by_side(
 /// Rows of tables with different keys cannot be matched: all rows of the old table are listed as removed, then all rows
 /// of the new one as added.
 fn rekeyed(
-    engine: &DoltliteEngine,
-    database: DatabaseId,
-    (from, to): (&CommitHash, &CommitHash),
+    compared: &Comparison<'_>,
     (old, new): (&TableSide, &TableSide),
     page: &RowPage,
 ) -> Result<ChangedRows, EngineError> {
-    let timeout = engine.options.diff_timeout;
+    let Comparison { from, to, timeout, .. } = *compared;
     // The key of the previous page does not contain its side. The side follows from the length of the key, then from
     // whether the old table has such a row.
-    let is_of = |side: &TableSide, at: &CommitHash, after: &Vec<Cell>| {
+    let is_of = |side: &TableSide, end, after: &Vec<Cell>| {
         if after.len() != side.key_columns().len() {
             return Ok(false);
         }
-        engine.reading_within(timeout, database, at, "find a row", |connection| side.has(connection, after))
+        compared.reading_within(timeout, end, "find a row", |connection| side.has(connection, after))
     };
     let mut changes = ChangedRows::default();
     let in_removed = match &page.after {
@@ -69,8 +62,8 @@ fn rekeyed(
         Some(after) => is_of(old, from, after)?,
     };
     if in_removed {
-        let (removed, more) = engine
-            .reading_within(timeout, database, from, "read changed rows", |connection| old.rows(connection, page))?;
+        let (removed, more) =
+            compared.reading_within(timeout, from, "read changed rows", |connection| old.rows(connection, page))?;
         changes.rows = removed.into_iter().map(|(key, row)| alone(&new.name, Change::Removed, key, row)).collect();
         changes.more = more;
     }
@@ -83,7 +76,7 @@ fn rekeyed(
         bytes: page.bytes,
     };
     let (added, more) =
-        engine.reading_within(timeout, database, to, "read changed rows", |connection| new.rows(connection, &rest))?;
+        compared.reading_within(timeout, to, "read changed rows", |connection| new.rows(connection, &rest))?;
     changes.rows.extend(added.into_iter().map(|(key, row)| alone(&new.name, Change::Added, key, row)));
     changes.more = more;
     Ok(changes)

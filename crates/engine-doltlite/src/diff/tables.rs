@@ -7,32 +7,26 @@ use branchyard_domain::entities::{
     Change, ObjectChange, SchemaObject, TableChange, TableKind, TableSchema, object_changes,
 };
 use branchyard_domain::ports::EngineError;
-use branchyard_domain::values::{CommitHash, DatabaseId};
 use branchyard_sqlite_lexer::quote_name;
 
+use super::ends::{Comparison, DiffEnd};
 use crate::cells;
 use crate::connection::Connection;
-use crate::engine::DoltliteEngine;
 use crate::schema;
 use crate::sql::errors;
 
-pub(crate) fn changed_tables(
-    engine: &DoltliteEngine,
-    database: DatabaseId,
-    from: &CommitHash,
-    to: &CommitHash,
-) -> Result<Vec<TableChange>, EngineError> {
+pub(crate) fn changed_tables(compared: &Comparison<'_>) -> Result<Vec<TableChange>, EngineError> {
     let began = Instant::now();
-    let timeout = engine.options.diff_timeout;
-    let snapshot = |at: &CommitHash| engine.reading_within(timeout, database, at, "read the definitions", definitions);
+    let Comparison { from, to, timeout, .. } = *compared;
+    let snapshot = |end| compared.reading_within(timeout, end, "read the definitions", definitions);
     let ((before, old_objects), (after, new_objects)) = (snapshot(from)?, snapshot(to)?);
     let mut objects: BTreeMap<String, Vec<ObjectChange>> = BTreeMap::new();
     for (owner, change) in object_changes(old_objects, new_objects) {
         objects.entry(owner).or_default().push(change);
     }
     let touched =
-        engine.reading_within(timeout, database, to, "compare commits", |connection| touched(connection, from, to))?;
-    engine.reading(database, to, |connection| {
+        compared.reading_within(timeout, to, "compare commits", |connection| touched(connection, &from, &to))?;
+    compared.reading(to, |connection| {
         let mut changes = BTreeMap::new();
         for (name, old) in &before {
             match after.get(name) {
@@ -59,7 +53,7 @@ pub(crate) fn changed_tables(
         for (name, (change, schema_changed)) in changes {
             let old = before.get(name).filter(|table| table.kind == TableKind::Table);
             let new = after.get(name).filter(|table| table.kind == TableKind::Table);
-            let rows = count(engine, database, connection, (from, to), (old, new), touched.contains(name), began)?;
+            let rows = count(compared, connection, (old, new), touched.contains(name), began)?;
             let objects = objects.get(name).cloned().unwrap_or_default();
             listed.push(TableChange { table: name.clone(), change, schema_changed, rows, objects });
         }
@@ -67,8 +61,30 @@ pub(crate) fn changed_tables(
     })
 }
 
+impl Comparison<'_> {
+    /// Returns the definitions of all tables and views on both sides, by name.
+    pub(crate) fn definitions(&self) -> Result<(TablesByName, TablesByName), EngineError> {
+        // A view may name a commit whose columns are hidden.
+        let scope = match self.from {
+            DiffEnd::Commit(from) => self.engine.scope(self.database, from),
+            DiffEnd::Open(_) => None,
+        };
+        let tables = |end| -> Result<TablesByName, EngineError> {
+            let mut tables = self.reading_within(self.timeout, end, "read the definitions", schema::tables)?;
+            if let Some(scope) = &scope {
+                schema::hide_columns(&mut tables, |sql| scope.unknown_within(sql).is_some());
+            }
+            Ok(tables.into_iter().map(|table| (table.name.clone(), table)).collect())
+        };
+        Ok((tables(self.from)?, tables(self.to)?))
+    }
+}
+
+/// Tables and views by name.
+type TablesByName = BTreeMap<String, TableSchema>;
+
 /// Tables and views by name, and all schema objects.
-type SchemaDefinitions = (BTreeMap<String, TableSchema>, Vec<SchemaObject>);
+type SchemaDefinitions = (TablesByName, Vec<SchemaObject>);
 
 fn definitions(connection: &Connection) -> rusqlite::Result<SchemaDefinitions> {
     let tables = schema::tables(connection)?.into_iter().map(|table| (table.name.clone(), table)).collect();
@@ -76,11 +92,11 @@ fn definitions(connection: &Connection) -> rusqlite::Result<SchemaDefinitions> {
 }
 
 /// Returns the names of tables whose rows differ according to the engine.
-fn touched(connection: &Connection, from: &CommitHash, to: &CommitHash) -> rusqlite::Result<BTreeSet<String>> {
+fn touched(connection: &Connection, from: &DiffEnd<'_>, to: &DiffEnd<'_>) -> rusqlite::Result<BTreeSet<String>> {
     let mut statement = connection.raw().prepare_cached(
         "SELECT coalesce(from_table_name, ''), coalesce(to_table_name, '') FROM dolt_diff_summary(?, ?) WHERE data_change OR diff_type = 'renamed'",
     )?;
-    let mut rows = statement.query([from.as_str(), to.as_str()])?;
+    let mut rows = statement.query([from.reference(), to.reference()])?;
     let mut names = BTreeSet::new();
     while let Some(row) = connection.spend(|| rows.next())? {
         names.insert(row.get(0)?);
@@ -91,23 +107,21 @@ fn touched(connection: &Connection, from: &CommitHash, to: &CommitHash) -> rusql
 
 /// Counts the added, removed and modified rows. Returns `None` if the count takes too much time or memory.
 fn count(
-    engine: &DoltliteEngine,
-    database: DatabaseId,
+    compared: &Comparison<'_>,
     at_to: &Connection,
-    (from, to): (&CommitHash, &CommitHash),
     sides: (Option<&TableSchema>, Option<&TableSchema>),
     touched: bool,
     began: Instant,
 ) -> Result<Option<(u64, u64, u64)>, EngineError> {
-    let Some(left) = engine.options.count_timeout.checked_sub(began.elapsed()) else { return Ok(None) };
+    let Comparison { engine, from, to, .. } = *compared;
+    let Some(left) = compared.count_timeout.checked_sub(began.elapsed()) else { return Ok(None) };
     let total = |connection: &Connection, table: &TableSchema| -> rusqlite::Result<u64> {
         let sql = format!("SELECT count(*) FROM {}", quote_name(&table.name));
         connection.spend_on_row(&sql, [], |row| cells::count(row, 0))
     };
-    let removed = |table: &TableSchema| {
-        engine.reading_within(left, database, from, "count rows", |at_from| total(at_from, table))
-    };
-    let fault = |error| errors::fault_at("count rows", to, error);
+    let removed =
+        |table: &TableSchema| compared.reading_within(left, from, "count rows", |at_from| total(at_from, table));
+    let fault = |error| to.fault("count rows", error);
     let timed = at_to.limit_time(&engine.watchdog, left).map_err(fault)?;
     let explain = |error| match errors::cut_short(&error) {
         true => timed.ended().unwrap_or_else(|| fault(error)),
@@ -137,7 +151,7 @@ fn count(
         let mut statement = at_to
             .raw()
             .prepare_cached("SELECT rows_added, rows_deleted, rows_modified FROM dolt_diff_stat(?, ?, ?)")?;
-        let mut rows = statement.query([from.as_str(), to.as_str(), &new.name])?;
+        let mut rows = statement.query([from.reference(), to.reference(), &new.name])?;
         match at_to.spend(|| rows.next())? {
             Some(row) => Ok((cells::count(row, 0)?, cells::count(row, 1)?, cells::count(row, 2)?)),
             None => Ok((0, 0, 0)),

@@ -71,8 +71,16 @@ fn definitions_do_not_grow_past_it_either() {
     let half = |column: &str| format!("alter table t add column {column} default '{}'", column.repeat(MOST * 2 / 3));
     let (ours, theirs) = (harness.write(&base, &half("c")), harness.write(&base, &half("d")));
     let (author, resolve) = (ada(), std::collections::BTreeMap::new());
-    let job =
-        MergeJob { ours: &ours, theirs: &theirs, message: "m", author: &author, resolve: &resolve, timeout: LONG };
+    let job = MergeJob {
+        ours: &ours,
+        theirs: &theirs,
+        message: "m",
+        author: &author,
+        resolve: &resolve,
+        rows: &[],
+        fast_forward: true,
+        timeout: LONG,
+    };
     let merged = harness.engine.merge(id(1), &job);
     assert!(matches!(merged, Err(EngineError::CannotMerge(_))), "{merged:?}");
     assert_eq!(harness.write(&ours, "select 1"), ours);

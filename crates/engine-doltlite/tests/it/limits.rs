@@ -213,8 +213,16 @@ fn what_a_merge_computes_has_the_limits_of_the_merge() {
     let merge = |harness: &EngineHarness, timeout: Duration| {
         let resolve = std::collections::BTreeMap::new();
         let author = ada();
-        let job =
-            MergeJob { ours: &ours, theirs: &theirs, message: "Merge", author: &author, resolve: &resolve, timeout };
+        let job = MergeJob {
+            ours: &ours,
+            theirs: &theirs,
+            message: "Merge",
+            author: &author,
+            resolve: &resolve,
+            rows: &[],
+            fast_forward: true,
+            timeout,
+        };
         harness.engine.merge(id(1), &job)
     };
     let merged = merge(&harness, SHORT);

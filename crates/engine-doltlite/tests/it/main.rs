@@ -16,6 +16,8 @@ mod large_writes_table;
 mod limits;
 mod merges;
 mod objects;
+mod previews;
+mod row_histories;
 mod secrecy;
 mod selections;
 mod sessions;

@@ -23,7 +23,16 @@ fn merge(
     let resolve: BTreeMap<_, _> = resolve.iter().map(|(table, side)| ((*table).to_owned(), *side)).collect();
     harness.engine.merge(
         id(1),
-        &MergeJob { ours, theirs, message: "Merge it", author: &author, resolve: &resolve, timeout: LONG },
+        &MergeJob {
+            ours,
+            theirs,
+            message: "Merge it",
+            author: &author,
+            resolve: &resolve,
+            rows: &[],
+            fast_forward: true,
+            timeout: LONG,
+        },
     )
 }
 
@@ -193,11 +202,11 @@ fn views_and_triggers_in_conflict_are_named_and_resolved() {
     assert_eq!(
         told,
         [
-            ("log", ConflictKind::Schema, "the trigger 'log' was changed on both sides"),
+            ("log", ConflictKind::Object, "the trigger 'log' was changed on both sides"),
             ("t", ConflictKind::Row, ""),
-            ("x", ConflictKind::Schema, "the view 'x' was changed on both sides"),
-            ("y", ConflictKind::Schema, "the view 'y' was dropped on our side and changed on theirs"),
-            ("z", ConflictKind::Schema, "the view 'z' was created on both sides, differently"),
+            ("x", ConflictKind::Object, "the view 'x' was changed on both sides"),
+            ("y", ConflictKind::Object, "the view 'y' was dropped on our side and changed on theirs"),
+            ("z", ConflictKind::Object, "the view 'z' was created on both sides, differently"),
         ]
     );
     let of_x = harness.engine.conflicts(id(1), &ours, &theirs, Some("X"), 0, 100).unwrap();

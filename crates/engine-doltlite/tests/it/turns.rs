@@ -296,6 +296,8 @@ fn histories_that_part_and_join_are_fetched_whole() {
             message: "Join",
             author: &author,
             resolve: &resolve,
+            rows: &[],
+            fast_forward: true,
             timeout: LONG,
         };
         let merged = harness.engine.merge(id(2), &job).unwrap();

@@ -126,6 +126,8 @@ impl Writer<'_> {
             message: "Merge",
             author: &author,
             resolve: &BTreeMap::new(),
+            rows: &[],
+            fast_forward: true,
             timeout: LONG,
         };
         let MergeOutcome::Head(hash) = self.engine.merge(id(1), &job)? else { panic!("no conflict is possible") };

@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use branchyard_domain::ports::{BatchedWrite, Engine as _, EngineError};
+use branchyard_domain::ports::{BatchedWrite, Engine as _, EngineError, PreviewJob, PreviewPlace, Previewed};
+use branchyard_domain::values::{CommitHash, DatabaseId};
 use branchyard_domain_testing::fakes::{StoreCall, StoreFault};
 use branchyard_engine_durable::{HandedOver, Lag};
 use branchyard_segments::Known;
@@ -61,6 +62,49 @@ fn a_node_does_not_write_what_another_leads() {
     first.engine.release();
     let head = second.write(database, &head, &insert(1)).unwrap();
     assert_eq!(first.rows(database, &head).unwrap(), [1]);
+}
+
+/// Previews a write, and returns the number of rows that it would add.
+fn previewed(node: &crate::yard::Node, database: DatabaseId, base: &CommitHash) -> Result<u64, EngineError> {
+    let statements = "INSERT INTO t WITH RECURSIVE n(x) AS (SELECT 100 UNION ALL SELECT x + 1 FROM n WHERE x < 1099) \
+                      SELECT x, hex(randomblob(100)) FROM n";
+    let (timeout, place) = (Duration::from_secs(5), PreviewPlace::File);
+    let job = PreviewJob { base, statements, timeout, rows: 10, bytes: 1 << 20, place };
+    match node.engine.preview_write(database, &job)? {
+        Previewed::Changes(preview) => Ok(preview.tables[0].change.rows.unwrap().0),
+        refused @ Previewed::Refused(_) => panic!("{refused:?}"),
+    }
+}
+
+#[test]
+fn a_preview_runs_on_any_node_and_reaches_no_store() {
+    let yard = Yard::new();
+    let database = id(1);
+    let (first, second) = (yard.node("one", LONG), yard.node("two", LONG));
+    let head = first.create_with(database, 3);
+    assert_eq!(second.rows(database, &head).unwrap(), [0, 1, 2]);
+    let state = || (yard.store.keys(), yard.rows.row(database), fs::read(first.file(database)).unwrap());
+    let (before, others) = (state(), fs::read(second.file(database)).unwrap());
+    assert_eq!(previewed(&first, database, &head).unwrap(), 1_000);
+    assert_eq!(previewed(&second, database, &head).unwrap(), 1_000, "it needs no lease");
+    assert_eq!((state(), fs::read(second.file(database)).unwrap()), (before, others));
+    let next = first.write(database, &head, &insert(3)).unwrap();
+    assert_eq!(second.rows(database, &next).unwrap(), [0, 1, 2, 3]);
+}
+
+#[test]
+fn a_preview_of_a_file_that_is_not_copied_runs_at_its_leader() {
+    let yard = Yard { copies: false, ..Yard::new() };
+    let database = id(1);
+    let (first, second) = (yard.node("one", LONG), yard.node("two", LONG));
+    let head = first.create_with(database, 3);
+    let keys = yard.store.keys();
+    assert_eq!(previewed(&first, database, &head).unwrap(), 1_000);
+    assert!(matches!(previewed(&second, database, &head), Err(EngineError::Busy)));
+    assert_eq!(yard.store.keys(), keys);
+    let next = first.write(database, &head, &insert(3)).unwrap();
+    assert_eq!(second.rows(database, &next).unwrap(), [0, 1, 2, 3]);
+    assert!(second.engine.verify(database, &[next]).unwrap().is_empty());
 }
 
 #[test]

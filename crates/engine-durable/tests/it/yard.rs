@@ -24,6 +24,8 @@ pub(crate) struct Yard {
     pub(crate) rows: MemoryRows,
     pub(crate) store: Arc<MemoryDatabaseStore>,
     pub(crate) age: Arc<Age>,
+    /// Whether nodes copy files for a while.
+    pub(crate) copies: bool,
 }
 
 /// Whether the rows are older than the store, as a test says.
@@ -68,7 +70,7 @@ pub(crate) fn insert(value: i64) -> String {
 
 impl Yard {
     pub(crate) fn new() -> Self {
-        Self { rows: MemoryRows::new(), store: Arc::default(), age: Arc::default() }
+        Self { rows: MemoryRows::new(), store: Arc::default(), age: Arc::default(), copies: true }
     }
 
     /// Starts a node on an empty folder.
@@ -95,7 +97,11 @@ impl Yard {
         node: Option<Arc<NodeKeeper>>,
         ids: Arc<SeededIds>,
     ) -> Arc<DurableEngine<MemoryRows>> {
-        let engine = Arc::new(DoltliteEngine::open(folder.path().join("databases"), EngineOptions::default()).unwrap());
+        let mut options = EngineOptions::default();
+        if !self.copies {
+            (options.trial_copy_bytes, options.share_blocks) = (0, false);
+        }
+        let engine = Arc::new(DoltliteEngine::open(folder.path().join("databases"), options).unwrap());
         Arc::new(DurableEngine::new(DurablePorts {
             engine: engine.clone(),
             files: engine,

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsFd as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -12,9 +12,10 @@ use branchyard_domain::entities::{
     Commit, Conflict, LogEntry, LogPosition, SchemaObject, Signature, TableChange, TableSchema,
 };
 use branchyard_domain::ports::{
-    BatchedWrite, ChangedRows, Chunk, Collected, Engine, EngineError, HeldChunk, ImportJob, KeptCommits, KeptHeads,
-    MergeJob, MergeOutcome, PushedHistory, Reachability, ReadQuery, ReadReport, RecordedFormats, RowPage, RowSink,
-    RowSource, RowTest, ScriptJob, Selected, Selection, SqlFailure, StartedRead, TableScan, WriteJob, Written,
+    BatchedWrite, ChangedRows, Chunk, Collected, Engine, EngineError, HeldChunk, HistoryPage, HistoryPosition,
+    HistoryQuery, ImportJob, KeptCommits, KeptHeads, MergeJob, MergeOutcome, PreviewJob, Previewed, PushedHistory,
+    Reachability, ReadQuery, ReadReport, RecordedFormats, RowPage, RowSink, RowSource, RowTest, ScriptJob, Selected,
+    Selection, SqlFailure, SqliteExport, StartedRead, TableScan, WriteJob, Written,
 };
 use branchyard_domain::values::{ChunkHash, CommitHash, CommitPrefix, DatabaseId};
 use branchyard_engine_doltlite::{
@@ -25,7 +26,7 @@ use branchyard_engine_doltlite::{
 use super::reads::Read;
 use super::sinks::{CountedRows, NoRows};
 use super::{Blame, COMMITTING, COPYING, HiddenReachability, LEAST, ProcessEngine, SHORT, UserRead, within};
-use crate::call::{Ends, Failed, Outcome};
+use crate::call::{Bounds, Ends, Failed, Outcome};
 use crate::history::{looked_up, reached};
 use crate::messages::{Call, Import, Merge, Page, Script, Write, WriteOfBatch};
 use crate::pool;
@@ -463,6 +464,10 @@ impl Engine for ProcessEngine {
             .unwrap_or_else(|error| vec![Err(error)])
     }
 
+    fn preview_write(&self, database: DatabaseId, job: &PreviewJob<'_>) -> Result<Previewed, EngineError> {
+        self.preview(database, job)
+    }
+
     fn merge(&self, database: DatabaseId, job: &MergeJob<'_>) -> Result<MergeOutcome, EngineError> {
         let call = Call::Merge(Merge {
             ours: job.ours.clone(),
@@ -470,6 +475,8 @@ impl Engine for ProcessEngine {
             message: job.message.to_owned(),
             author: job.author.clone(),
             resolve: job.resolve.clone(),
+            rows: job.rows.to_vec(),
+            fast_forward: job.fast_forward,
             timeout: job.timeout,
         });
         self.change(database, job.ours, &call, job.timeout, &mut Ends::default(), Blame::Server, head_of)
@@ -567,12 +574,41 @@ impl Engine for ProcessEngine {
         self.ask(database, &Call::ChangedRows { from, to, table, page: page.clone() }, limit)
     }
 
+    fn row_history(
+        &self,
+        database: DatabaseId,
+        at: &HistoryPosition,
+        wanted: &HistoryQuery<'_>,
+    ) -> Result<HistoryPage, EngineError> {
+        let (table, key) = (wanted.table.to_owned(), wanted.key.map(<[_]>::to_vec));
+        let HistoryQuery { limit, bytes, timeout, .. } = *wanted;
+        let most = (4 * self.options.engine.diff_timeout).max(LEAST).saturating_add(timeout);
+        self.ask(database, &Call::RowHistory { at: at.clone(), table, key, limit, bytes, timeout }, most)
+    }
+
     fn tables(&self, database: DatabaseId, at: &CommitHash) -> Result<Vec<TableSchema>, EngineError> {
         self.ask(database, &Call::Tables { at: at.clone() }, (2 * self.options.engine.diff_timeout).max(LEAST))
     }
 
     fn objects(&self, database: DatabaseId, at: &CommitHash) -> Result<Vec<SchemaObject>, EngineError> {
         self.ask(database, &Call::Objects { at: at.clone() }, SHORT)
+    }
+
+    fn export_sqlite(
+        &self,
+        database: DatabaseId,
+        at: &CommitHash,
+        into: &File,
+        job: &SqliteExport,
+    ) -> Result<(), EngineError> {
+        let call = Call::ExportSqlite { at: at.clone(), max_bytes: job.max_bytes, timeout: job.timeout };
+        let bounds = Bounds { limit: job.timeout.saturating_add(SHORT), canceled: job.canceled.clone() };
+        let (into, mut ends) = ([into.as_fd()], Ends::default());
+        self.call_with(database, Access::Read, &call, &into, &bounds, &mut ends, Blame::Server)
+    }
+
+    fn scratch_folder(&self) -> PathBuf {
+        self.files.temporary_folder()
     }
 
     fn verify(&self, database: DatabaseId, heads: &[CommitHash]) -> Result<Vec<String>, EngineError> {

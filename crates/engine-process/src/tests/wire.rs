@@ -5,19 +5,22 @@ use std::time::Duration;
 
 use branchyard_domain::entities::{
     Cell, Change, Commit, Conflict, ConflictKind, ForeignKey, ImportMode, Index, LogEntry, LogPosition, ObjectChange,
-    ObjectKind, RowChange, RowProblem, SchemaObject, Side, Signature, TableChange, TableColumn, TableKind, TableSchema,
-    Trigger,
+    ObjectKind, ResolvedRow, RowChange, RowProblem, RowResolution, SchemaObject, Side, Signature, TableChange,
+    TableColumn, TableKind, TableSchema, Trigger,
 };
 use branchyard_domain::ports::{
-    ChangedRows, Chunk, Column, EngineError, FormatError, HeldChunk, ImportColumn, ImportTarget, MergeOutcome,
-    PushedHistory, ReadReport, RowPage, RowTest, Selected, SqlFailure, Test, ValueRef, Written,
+    ChangedRows, Chunk, Column, EngineError, FormatError, HeldChunk, HistoryChange, HistoryPage, HistoryPosition,
+    ImportColumn, ImportTarget, MergeOutcome, Previewed, PushedHistory, ReadReport, RowPage, RowTest, Selected,
+    SqlFailure, Test, ValueRef, Written,
 };
 use branchyard_domain::values::{ChunkHash, CommitHash, DatabaseId, Timestamp};
 use branchyard_engine_doltlite::{CellBatch, CommitParents, ConflictQuery, ConflictWindow, HeadPair};
 use proptest::prelude::*;
 
 use super::sample::{Sample, Source};
-use crate::messages::{Bind, Call, FromWorker, Import, Merge, Page, RowBatch, Script, Setup, Signal, ToWorker, Write};
+use crate::messages::{
+    Bind, Call, FromWorker, Import, Merge, Page, Preview, RowBatch, Script, Setup, Signal, ToWorker, Write,
+};
 use crate::wire::domain::{TableShape, get_value, put_value};
 use crate::wire::{Bytes, Input, Malformed, Wire};
 
@@ -25,11 +28,9 @@ use crate::wire::{Bytes, Input, Malformed, Wire};
 macro_rules! for_every_type {
     ($check:ident($($argument:expr),*)) => {
         for_every_type!(@ $check ($($argument),*):
-            Setup, Bind, Page, Write, Merge, Import, Script, Call, RowBatch, TableShape, CellBatch, CommitParents,
+            Setup, Bind, Page, Write, Preview, Merge, Import, Script, Call, RowBatch, TableShape, CellBatch, CommitParents,
             Cell, Change, Commit, Conflict, ConflictKind, ForeignKey, ImportMode, Index, LogEntry, LogPosition,
-            ObjectChange, ObjectKind, RowChange, RowProblem, SchemaObject, Side, Signature, TableChange, TableColumn,
-            TableKind, TableSchema, Trigger, ChangedRows, Column, EngineError, FormatError, ImportColumn, ImportTarget,
-            MergeOutcome, ReadReport, RowPage, RowTest, Selected, SqlFailure, Test, Written, CommitHash, DatabaseId,
+    ChangedRows, Column, CommitHash, DatabaseId, EngineError, FormatError, HistoryChange, HistoryPage, HistoryPosition, ImportColumn, ImportTarget, MergeOutcome, ObjectChange, ObjectKind, Previewed, ReadReport, ResolvedRow, RowChange, RowPage, RowProblem, RowResolution, RowTest, SchemaObject, Selected, Side, Signature, SqlFailure, TableChange, TableColumn, TableKind, TableSchema, Test, Trigger, Written,
             ChunkHash, Chunk, HeldChunk, PushedHistory, Timestamp, ConflictQuery, ConflictWindow, HeadPair, Bytes, String, Duration, bool, u8,
             u32, u64, usize, i32, i64, f64, Vec<ConflictWindow>, Vec<TableSchema>, Vec<TableChange>, Option<CommitHash>,
             (CommitHash, usize), (i64, Duration), Result<(), String>, Result<RowBatch, FormatError>,

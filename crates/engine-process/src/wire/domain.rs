@@ -4,12 +4,13 @@ use std::io;
 
 use branchyard_domain::entities::{
     Cell, Change, Commit, Conflict, ConflictKind, ForeignKey, ImportMode, Index, LogEntry, LogPosition, ObjectChange,
-    ObjectKind, RowChange, RowProblem, SchemaObject, Side, Signature, TableChange, TableColumn, TableKind, TableSchema,
-    Trigger,
+    ObjectKind, ResolvedRow, RowChange, RowProblem, RowResolution, SchemaObject, Side, Signature, TableChange,
+    TableColumn, TableKind, TableSchema, Trigger,
 };
 use branchyard_domain::ports::{
-    ChangedRows, Chunk, Column, EngineError, FormatError, HeldChunk, ImportColumn, ImportTarget, MergeOutcome,
-    PushedHistory, ReadReport, RowPage, RowTest, Selected, SqlFailure, Test, Written,
+    ChangedRows, Chunk, Column, EngineError, FormatError, HeldChunk, HistoryChange, HistoryPage, HistoryPosition,
+    ImportColumn, ImportTarget, MergeOutcome, PreviewRefusal, Previewed, PreviewedTable, PushedHistory, ReadReport,
+    RowPage, RowTest, Selected, SqlFailure, Test, WritePreview, Written,
 };
 use branchyard_domain::values::{ChunkHash, CommitHash, DatabaseId, Timestamp};
 use branchyard_engine_doltlite::{CollectedHistory, ConflictQuery, ConflictWindow, HeadPair, MAX_LENGTH};
@@ -28,7 +29,7 @@ wire_struct! {
     TableChange { table, change, schema_changed, rows, objects }
     RowChange { table, change, primary_key, from, to }
     Conflict { table, kind, primary_key, base, ours, theirs, detail }
-    TableColumn { name, declared_type, nullable, default, in_primary_key }
+    TableColumn { name, declared_type, nullable, default, in_primary_key, is_generated }
     Index { name, columns, unique }
     ForeignKey { columns, references_table, references_columns }
     TableSchema { name, kind, columns, primary_key, indexes, foreign_keys, triggers, create_statement }
@@ -38,8 +39,14 @@ wire_struct! {
     RowPage { after, limit, bytes }
     RowTest { column, test, value }
     Selected { first, last, more }
+    RowResolution { table, primary_key, becomes }
     ChangedRows { rows, more }
+    HistoryPosition { log, after }
+    HistoryChange { commit, merged_by, row, next }
+    HistoryPage { changes, next, commits, last, key_changed_by }
     Written { outcome, rows_affected }
+    WritePreview { rows_affected, tables }
+    PreviewedTable { change, rows, definitions }
     ImportColumn { name, declared_type }
     CollectedHistory { heads, commits }
     HeadPair { database, ours, theirs }
@@ -49,11 +56,14 @@ wire_struct! {
 
 wire_enum!(Change { 0 => Added, 1 => Removed, 2 => Modified });
 wire_enum!(ObjectKind { 0 => Index, 1 => Trigger, 2 => View });
-wire_enum!(ConflictKind { 0 => Row, 1 => Schema, 2 => Constraint });
+wire_enum!(ConflictKind { 0 => Row, 1 => Schema, 2 => Constraint, 3 => Object });
 wire_enum!(TableKind { 0 => Table, 1 => View });
 wire_enum!(Side { 0 => Ours, 1 => Theirs });
+wire_enum!(ResolvedRow { 0 => Of(side), 1 => With(cells) });
 wire_enum!(ImportMode { 0 => Create, 1 => Overwrite, 2 => Update, 3 => Replace });
 wire_enum!(Test { 0 => Equals, 1 => Differs, 2 => Contains, 3 => Less, 4 => More, 5 => IsNull, 6 => IsNotNull });
+wire_enum!(PreviewRefusal { 0 => TooLong, 1 => TooLarge, 2 => AltersAfterChanges, 3 => ReadsHistory });
+wire_enum!(Previewed { 0 => Changes(preview), 1 => Refused(refusal) });
 wire_enum!(MergeOutcome { 0 => Head(head), 1 => Conflicts(conflicts) });
 wire_enum!(ImportTarget { 0 => New { primary_key, overwrite }, 1 => Update, 2 => Replace });
 wire_enum!(SqlFailure {

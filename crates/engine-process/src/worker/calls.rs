@@ -4,8 +4,8 @@ use std::ops::ControlFlow;
 use std::os::fd::OwnedFd;
 
 use branchyard_domain::ports::{
-    BatchedWrite, Column, Engine as _, EngineError, FormatError, ImportJob, MergeJob, ReadQuery, RowOrder, RowSink,
-    ScriptJob, Selection, TableScan, ValueRef, WriteJob,
+    BatchedWrite, Column, Engine as _, EngineError, FormatError, HistoryQuery, ImportJob, MergeJob, PreviewJob,
+    PreviewPlace, ReadQuery, RowOrder, RowSink, ScriptJob, Selection, SqliteExport, TableScan, ValueRef, WriteJob,
 };
 use branchyard_domain::values::DatabaseId;
 use branchyard_engine_doltlite::DoltliteEngine;
@@ -13,7 +13,7 @@ use branchyard_engine_doltlite::DoltliteEngine;
 use super::link::{Link, LinkError};
 use super::server::{ImportRows, ScriptText};
 use super::{Fatal, provided};
-use crate::messages::{Call, FromWorker, Import, Merge, Page, Script, Write, WriteOfBatch};
+use crate::messages::{Call, FromWorker, Import, Merge, Page, Preview, Script, Write, WriteOfBatch};
 use crate::wire::Wire;
 use crate::wire::domain::{TableShape, put_value};
 
@@ -23,6 +23,7 @@ pub(super) fn answer(engine: &DoltliteEngine, link: &Link, database: DatabaseId,
         call,
         Call::Write(_)
             | Call::WriteBatch { .. }
+            | Call::Preview(_)
             | Call::Merge(_)
             | Call::Import(_)
             | Call::Script(_)
@@ -64,12 +65,21 @@ pub(super) fn answer(engine: &DoltliteEngine, link: &Link, database: DatabaseId,
         Call::ChangedRows { from, to, table, page } => {
             done(link, &engine.changed_rows(database, &from, &to, &table, &page))
         }
+        Call::RowHistory { at, table, key, limit, bytes, timeout } => {
+            let wanted = HistoryQuery { table: &table, key: key.as_deref(), limit, bytes, timeout };
+            done(link, &engine.row_history(database, &at, &wanted))
+        }
         Call::Tables { at } => done(link, &engine.tables(database, &at)),
         Call::Objects { at } => done(link, &engine.objects(database, &at)),
         Call::Write(Write { base, statements, message, then_merge, author, timeout }) => {
             let then_merge = then_merge.as_ref().map(|(commit, message)| (commit, message.as_str()));
             let (base, statements, message, author) = (&base, &*statements, &*message, &author);
             done(link, &engine.write(database, &WriteJob { base, statements, message, then_merge, author, timeout }))
+        }
+        Call::Preview(Preview { base, statements, timeout, rows, bytes }) => {
+            let place = PreviewPlace::File;
+            let job = PreviewJob { base: &base, statements: &statements, timeout, rows, bytes, place };
+            done(link, &engine.preview_write(database, &job))
         }
         Call::WriteBatch { base, writes, at_most } => {
             let writes: Vec<_> = writes
@@ -84,9 +94,11 @@ pub(super) fn answer(engine: &DoltliteEngine, link: &Link, database: DatabaseId,
             let results = engine.write_batch(database, &base, &writes, at_most);
             done::<_, EngineError>(link, &Ok(results))
         }
-        Call::Merge(Merge { ours, theirs, message, author, resolve, timeout }) => {
+        Call::Merge(Merge { ours, theirs, message, author, resolve, rows, fast_forward, timeout }) => {
             let (ours, theirs, message, author, resolve) = (&ours, &theirs, &*message, &author, &resolve);
-            done(link, &engine.merge(database, &MergeJob { ours, theirs, message, author, resolve, timeout }))
+            let rows = &*rows;
+            let job = MergeJob { ours, theirs, message, author, resolve, rows, fast_forward, timeout };
+            done(link, &engine.merge(database, &job))
         }
         Call::Import(Import { base, table, target, columns, message, author, timeout }) => {
             let (base, table, target, columns) = (&base, &*table, &target, &*columns);
@@ -135,6 +147,11 @@ pub(super) fn answer(engine: &DoltliteEngine, link: &Link, database: DatabaseId,
             });
             done(link, &shape)
         }
+        Call::ExportSqlite { at, max_bytes, timeout } => {
+            let job = SqliteExport { max_bytes, timeout, canceled: link.canceled() };
+            done(link, &engine.export_sqlite_into(database, &at, file(link)?, &job))
+        }
+        Call::SqliteTables { timeout } => done(link, &engine.provided_sqlite_tables(file(link)?, timeout)),
         Call::ReadSqlite { table, timeout } => {
             let read = engine.open_provided_sqlite(file(link)?, &table, timeout).and_then(|table| {
                 let mut lost = None;

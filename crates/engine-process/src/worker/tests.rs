@@ -19,7 +19,7 @@ use super::link::Link;
 use super::server::Refs;
 use super::{calls, provided, start};
 use crate::launcher;
-use crate::messages::{Bind, Call, FromWorker, Import, Script, Setup, ToWorker, Write};
+use crate::messages::{Bind, Call, FromWorker, Import, Preview, Script, Setup, ToWorker, Write};
 use crate::options::WorkerCommand;
 use crate::wire::{Input, Wire as _};
 
@@ -179,7 +179,7 @@ pub(crate) fn message_to_worker(kind: ToWorker, content: &[u8]) -> Vec<u8> {
 fn deed(call: &Call) -> Option<&str> {
     let text = match call {
         Call::Read { sql, .. } => sql,
-        Call::Write(Write { statements, .. }) => statements,
+        Call::Write(Write { statements, .. }) | Call::Preview(Preview { statements, .. }) => statements,
         Call::WriteBatch { writes, .. } => &writes.last()?.statements,
         Call::Import(Import { message, .. }) | Call::Script(Script { message, .. }) => message,
         _ => return None,

@@ -182,8 +182,16 @@ fn a_long_merge_ends_with_its_limit() {
     let [_, ours, theirs] = neighbors.heads.clone();
     let (author, resolve) = (ada(), BTreeMap::new());
     let merge = |neighbors: &Neighbors, timeout: Duration| {
-        let job =
-            MergeJob { ours: &ours, theirs: &theirs, message: "Merge", author: &author, resolve: &resolve, timeout };
+        let job = MergeJob {
+            ours: &ours,
+            theirs: &theirs,
+            message: "Merge",
+            author: &author,
+            resolve: &resolve,
+            rows: &[],
+            fast_forward: true,
+            timeout,
+        };
         neighbors.harness.engine.merge(id(1), &job)
     };
     neighbors.within("a merge", LIMIT / 3 + GRACE, |neighbors| {

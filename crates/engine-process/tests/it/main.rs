@@ -36,6 +36,8 @@ mod limits;
 mod merges;
 #[path = "../../../engine-doltlite/tests/it/objects.rs"]
 mod objects;
+#[path = "../../../engine-doltlite/tests/it/previews.rs"]
+mod previews;
 #[path = "../../../engine-doltlite/tests/it/secrecy.rs"]
 mod secrecy;
 #[path = "../../../engine-doltlite/tests/it/selections.rs"]

@@ -1,7 +1,8 @@
 //! The rules of quotes, delimiters and line ends, as a state machine that processes the file piece by piece.
 //!
-//! Every significant byte is ASCII, so pieces can be cut at any of them.
+//! Pieces of the file are cut between characters, so a delimiter outside ASCII is never divided. All other significant bytes are ASCII.
 
+use super::Delimiter;
 use super::record::DelimitedRecord;
 use crate::format::FileLimits;
 
@@ -39,9 +40,43 @@ enum MachineState {
     Ended,
 }
 
+/// A delimiter in UTF-8.
+#[derive(Debug)]
+struct DelimiterBytes {
+    bytes: [u8; 4],
+    len: usize,
+}
+
+impl DelimiterBytes {
+    fn of(delimiter: Delimiter) -> Self {
+        let mut bytes = [0; 4];
+        let len = delimiter.as_char().encode_utf8(&mut bytes).len();
+        Self { bytes, len }
+    }
+
+    fn begins(&self, text: &[u8]) -> bool {
+        text.starts_with(&self.bytes[..self.len])
+    }
+
+    /// Returns the position of the first delimiter or line end.
+    fn field_end(&self, text: &[u8]) -> Option<usize> {
+        let first = self.bytes[0];
+        let stop = |byte: &u8| *byte == first || *byte == b'\n' || *byte == b'\r';
+        let mut from = 0;
+        loop {
+            let at = from + text[from..].iter().position(stop)?;
+            // Other characters may begin with the same byte as a delimiter outside ASCII.
+            if self.len == 1 || text[at] != first || self.begins(&text[at..]) {
+                return Some(at);
+            }
+            from = at + 1;
+        }
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct Machine {
-    delimiter: u8,
+    delimiter: DelimiterBytes,
     value_bytes: usize,
     kept_fields: usize,
     state: MachineState,
@@ -51,9 +86,9 @@ pub(super) struct Machine {
 }
 
 impl Machine {
-    pub(super) fn new(delimiter: u8, limits: FileLimits) -> Self {
+    pub(super) fn new(delimiter: Delimiter, limits: FileLimits) -> Self {
         Self {
-            delimiter,
+            delimiter: DelimiterBytes::of(delimiter),
             value_bytes: limits.value_bytes,
             kept_fields: limits.columns,
             state: MachineState::LineStart,
@@ -135,7 +170,7 @@ impl Machine {
             MachineState::FieldStart => self.enter(MachineState::Unquoted, 0),
             MachineState::Unquoted => self.read_unquoted(rest, record),
             MachineState::Quoted => self.read_quoted(rest, record),
-            MachineState::QuotedQuote => self.leave_quotes(byte, record),
+            MachineState::QuotedQuote => self.leave_quotes(rest, byte, record),
             MachineState::Ended => 0,
         }
     }
@@ -171,9 +206,7 @@ impl Machine {
     }
 
     fn read_unquoted(&mut self, rest: &str, record: &mut DelimitedRecord) -> usize {
-        let delimiter = self.delimiter;
-        let stop = |byte: u8| byte == delimiter || byte == b'\n' || byte == b'\r';
-        let Some(end) = rest.bytes().position(stop) else {
+        let Some(end) = self.delimiter.field_end(rest.as_bytes()) else {
             self.keep(rest, record);
             return rest.len();
         };
@@ -192,11 +225,11 @@ impl Machine {
         }
     }
 
-    fn leave_quotes(&mut self, byte: u8, record: &mut DelimitedRecord) -> usize {
+    fn leave_quotes(&mut self, rest: &str, byte: u8, record: &mut DelimitedRecord) -> usize {
         if byte == b'"' {
             self.keep("\"", record);
             self.enter(MachineState::Quoted, 1)
-        } else if byte == self.delimiter || byte == b'\n' || byte == b'\r' {
+        } else if self.delimiter.begins(rest.as_bytes()) || byte == b'\n' || byte == b'\r' {
             self.separate(byte, MachineState::QuotedCr, record)
         } else {
             self.go_on_after_quote()
@@ -216,7 +249,7 @@ impl Machine {
             b'\n' => self.end_record(record),
             _ => {
                 self.end_field(record);
-                self.enter(MachineState::FieldStart, 1)
+                self.enter(MachineState::FieldStart, self.delimiter.len)
             }
         }
     }

@@ -17,11 +17,11 @@ fn read_with(file: &[u8], delimiter: Delimiter, limits: FileLimits) -> Result<Ou
 }
 
 fn read(file: &str) -> Outcome {
-    read_with(file.as_bytes(), Delimiter::Comma, FileLimits::default()).unwrap()
+    read_with(file.as_bytes(), Delimiter::COMMA, FileLimits::default()).unwrap()
 }
 
 fn refusal(file: &[u8]) -> String {
-    let outcome = read_with(file, Delimiter::Comma, FileLimits::default());
+    let outcome = read_with(file, Delimiter::COMMA, FileLimits::default());
     outcome.unwrap_err().to_string()
 }
 
@@ -58,7 +58,7 @@ fn what_a_record_holds() {
 #[test]
 fn psv_differs_only_in_the_delimiter() {
     let file = b"x|y\n1,2|\"a|\"\"b\"\n";
-    let (records, errors) = read_with(file, Delimiter::Pipe, FileLimits::default()).unwrap();
+    let (records, errors) = read_with(file, Delimiter::PIPE, FileLimits::default()).unwrap();
     assert_eq!(records, [(2, vec!["1,2".to_owned(), "a|\"b".to_owned()])]);
     assert!(errors.is_empty());
 }
@@ -133,7 +133,7 @@ fn names_are_given_and_distinct() {
         assert_eq!(refusal(file.as_bytes()), expected, "{file:?}");
     }
     let reader =
-        DelimitedReader::new("\u{feff}\"a\"\"b\", a,É,é\r\n".as_bytes(), Delimiter::Comma, FileLimits::default());
+        DelimitedReader::new("\u{feff}\"a\"\"b\", a,É,é\r\n".as_bytes(), Delimiter::COMMA, FileLimits::default());
     assert_eq!(reader.unwrap().columns(), ["a\"b", " a", "É", "é"]);
 }
 
@@ -156,7 +156,7 @@ fn other_encodings_are_named() {
 fn values_have_a_limit() {
     let limits = FileLimits { value_bytes: 3, ..FileLimits::default() };
     let file = b"x,y\nabc,\"d\"\"e\"\nabcd,1\n1,\"d\"\"ef\"\n1,2,34567\n1,2\n1,\"2345";
-    let (records, errors) = read_with(file, Delimiter::Comma, limits).unwrap();
+    let (records, errors) = read_with(file, Delimiter::COMMA, limits).unwrap();
     assert_eq!(records.iter().map(|(line, _)| *line).collect::<Vec<_>>(), [2, 6]);
     assert_eq!(
         errors,
@@ -185,7 +185,7 @@ fn columns_have_a_limit() {
         names.join(",")
     };
     let file = header(2_000);
-    let reader = DelimitedReader::new(file.as_bytes(), Delimiter::Comma, FileLimits::default());
+    let reader = DelimitedReader::new(file.as_bytes(), Delimiter::COMMA, FileLimits::default());
     assert_eq!(reader.unwrap().columns().len(), 2_000);
     assert_eq!(refusal(header(2_001).as_bytes()), "line 1: more than 2000 columns");
     assert_eq!(refusal(&[b','; 100_000]), "line 1: more than 2000 columns");
@@ -200,7 +200,7 @@ fn a_failing_input_is_not_the_files_fault() {
         }
     }
     let input = b"a\n1\n".chain(Failing);
-    let mut reader = DelimitedReader::new(input, Delimiter::Comma, FileLimits::default()).unwrap();
+    let mut reader = DelimitedReader::new(input, Delimiter::COMMA, FileLimits::default()).unwrap();
     let mut errors = RowErrors::default();
     assert!(reader.next_record(&mut errors).unwrap().is_some());
     assert!(matches!(reader.next_record(&mut errors), Err(FileError::Io(_))));

@@ -42,10 +42,11 @@ fn from_a_write_to_the_merge(javascript: JavaScript) {
         "#q",
         "update rivers set km = 1000, name = 'Rhine' where id = 1; insert into rivers values (3, 'Lech', 256)",
     );
+    chromium.send("#preview-write");
+    chromium.shows("#write-preview", "1 table would change; the statements affect 2 rows.");
     chromium.fill("#message", "Measure again");
-    chromium.click("#write-form input[value=pull]");
     chromium.fill("#new_branch", "measure");
-    chromium.send("#commit");
+    chromium.send("#commit-pull");
     comes_to_show(&chromium, javascript, "#live", "2 rows changed");
     chromium.send("#open-pull");
     chromium.shows("#merges", "No conflicts with main");

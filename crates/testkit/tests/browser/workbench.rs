@@ -1,5 +1,7 @@
 //! The SQL workbench.
 
+use serde_json::json;
+
 use super::chromium::{Chromium, JavaScript};
 use super::flows::{at_work, start};
 
@@ -67,6 +69,59 @@ fn a_statement_is_run_without_javascript() {
     chromium.shows("#sql-writes", "one read-only statement");
     chromium.send("#write-link");
     assert_eq!(chromium.property("#q", "value").trim(), "delete from rivers");
+}
+
+#[test]
+fn a_write_is_previewed_and_committed_with_and_without_javascript() {
+    for javascript in [JavaScript::On, JavaScript::Off] {
+        let server = start();
+        let Some((chromium, actor)) = at_work(&server, javascript) else { return };
+        actor.write(
+            "ada/rivers",
+            "main",
+            "create table rivers (id integer primary key, name text); insert into rivers values (1, 'Rhein'), (2, 'Elbe')",
+        );
+        chromium.go("/ada/rivers/sql/write");
+        chromium.fill("#q", "update rivers set name = 'Rhine'");
+        chromium.send("#preview-write");
+        chromium.shows("#write-preview", "UPDATE on rivers has no WHERE");
+        chromium.shows("#write-preview", "1 table would change; the statements affect 2 rows.");
+        if javascript == JavaScript::On {
+            assert_eq!(chromium.serious_faults(), Vec::<String>::new());
+            // What is edited was not previewed.
+            chromium.press("#q", " where id = 1");
+            chromium.wait("no stale preview", |this| this.text("#write-preview").is_empty());
+            chromium.press("#q", &format!("{CONTROL}{ENTER}{RELEASE}"));
+            chromium.shows("#write-preview", "1 row");
+        }
+        chromium.shows("#commit", "Commit to main");
+        chromium.send("#commit");
+        chromium.shows("#live", "Committed");
+    }
+}
+
+#[test]
+fn a_long_query_shows_that_it_runs_and_can_be_canceled() {
+    let server = start();
+    let Some((chromium, _)) = at_work(&server, JavaScript::On) else { return };
+    chromium.go("/ada/rivers/sql");
+    assert!(chromium.text("[data-busy]").is_empty());
+    let endless = "with recursive n(x) as (select 1 union all select x + 1 from n) select count(*) from n";
+    chromium.fill("#q", endless);
+    // In one step, because the driver waits for the next page between two.
+    let states = chromium.run(
+        "const busy = document.querySelector('[data-busy]');
+         document.getElementById('run').click();
+         const shown = busy.checkVisibility();
+         document.getElementById('cancel-query').click();
+         return [shown, busy.checkVisibility()];",
+    );
+    assert_eq!(states, json!([true, false]));
+    assert_eq!(chromium.path(), "/ada/rivers/sql");
+    assert_eq!(chromium.property("#q", "value").trim(), endless, "the statement is still there");
+    chromium.fill("#q", "select 40 + 2 as answer");
+    chromium.send("#run");
+    chromium.shows("#rows", "42");
 }
 
 #[test]

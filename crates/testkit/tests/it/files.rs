@@ -66,6 +66,7 @@ pub(crate) fn all() -> Vec<(&'static str, Vec<u8>)> {
     vec![
         ("csv", "id,name\n1,Alice\n2,Bob\n3,Carol é\n".into()),
         ("psv", "id|name\n1|Alice\n2|Bob\n3|Carol é\n".into()),
+        ("tsv", "id\tname\n1\tAlice\n2\tBob\n3\tCarol é\n".into()),
         ("json", JSON.into()),
         ("yaml", YAML.into()),
         ("xlsx", xlsx()),

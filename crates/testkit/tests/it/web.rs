@@ -21,9 +21,11 @@ mod reads;
 mod refs;
 mod repositories;
 mod rivers;
+mod row_histories;
 mod settings;
 mod stars;
 mod workbench;
+mod writes;
 
 use branchyard_auth::PlainPassword;
 use branchyard_domain::usecases::NewUser;

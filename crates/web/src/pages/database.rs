@@ -12,6 +12,7 @@ use branchyard_domain::ports::{CancellationToken, Selection};
 use branchyard_domain::usecases::TableSize;
 use branchyard_domain::values::CommitHash;
 
+use super::downloads::DownloadMenu;
 use crate::database::{self, DatabaseFrame, DatabaseTab, ShownVersion};
 use crate::format::{self, Markup};
 use crate::layout::LayoutContext;
@@ -59,8 +60,8 @@ struct TablesPage {
     head: Option<LastCommitView>,
     tables: Vec<TableItem>,
     readme: Option<Markup>,
-    /// The path of the archive with all tables.
-    archive: String,
+    /// The menu of downloads.
+    download: DownloadMenu,
     origin: String,
     /// How clients of the engine use the database. `None` if the server has no remotes.
     remote: Option<RemotePanel>,
@@ -161,7 +162,7 @@ pub(crate) async fn show(visit: PageContext) -> PageResult {
         })
         .collect();
     let origin = visit.state.config.public_url.clone();
-    let archive = frame.below("/zip");
+    let download = DownloadMenu::of_database(&frame);
     let remote = visit.state.config.remotes.enabled.then(|| RemotePanel::new(&frame, &origin));
-    visit.page(|shell| TablesPage { shell, frame, at, head, tables, readme, archive, origin, remote })
+    visit.page(|shell| TablesPage { shell, frame, at, head, tables, readme, download, origin, remote })
 }

@@ -3,7 +3,9 @@
 //! With JavaScript the file is uploaded in parts with a progress bar (`assets/upload.js`), otherwise as a single form. Both ways
 //! end on the page that previews the file and asks for the options of the import.
 
+mod columns;
 mod preview;
+mod text_options;
 mod upload;
 
 use branchyard_domain::entities::{FileType, ImportMode};
@@ -17,6 +19,7 @@ const FORM_FILE_BYTES: u64 = 16 << 20;
 /// The formats: names in forms, types, file extensions and labels.
 const FORMATS: &[(&str, FileType, &[&str], &str)] = &[
     ("csv", FileType::Csv, &["csv"], "CSV"),
+    ("tsv", FileType::Tsv, &["tsv", "tab"], "TSV"),
     ("psv", FileType::Psv, &["psv"], "PSV"),
     ("xlsx", FileType::Xlsx, &["xlsx"], "Excel"),
     ("json", FileType::Json, &["json", "jsonl", "ndjson"], "JSON"),

@@ -4,15 +4,21 @@ use askama::Template;
 use branchyard_domain::access::Read;
 use branchyard_domain::errors::ReadError;
 use branchyard_domain::usecases::LookEnd;
+use branchyard_http_common::key_parameter;
 
 use crate::database::{self, DatabaseFrame, DatabaseTab, ShownVersion};
 use crate::error_page::PageError;
 use crate::layout::LayoutContext;
 use crate::links::Links;
+use crate::moments::TimeSteps;
 use crate::page_context::{PageContext, PageResult};
 use crate::rows::CellView;
 use crate::table_page::{RowsFound, RowsQuery};
 use crate::table_query::Looking;
+
+mod blame;
+
+use blame::{BlameView, RowBlames};
 
 /// Characters shown of a cell.
 const CELL_CHARACTERS: usize = 100_000;
@@ -23,6 +29,15 @@ struct RowField {
     is_key: bool,
     cell: CellView,
     link: Option<String>,
+    blame: Option<BlameView>,
+}
+
+/// The links to what the row was before.
+struct PastLinks {
+    history: String,
+    /// The page with or without the commits of the cells.
+    blame: String,
+    is_blamed: bool,
 }
 
 #[derive(Template)]
@@ -37,19 +52,23 @@ struct RowViewPage {
     edit: Option<String>,
     fields: Vec<RowField>,
     referring: Vec<(String, String)>,
+    past: Option<PastLinks>,
+    time: Option<TimeSteps>,
+    /// Says so if the commits of some cells were not found.
+    gap: Option<&'static str>,
 }
 
-/// `GET /{owner}/{database}/tables/{table}/row?ref=…&column=…&test=…&value=…&sort=…&desc=1&page=…`
+/// `GET /{owner}/{database}/tables/{table}/row?ref=…&at=…&column=…&test=…&value=…&sort=…&desc=1&page=…&blame=1`
 ///
-/// Shows the first row that matches the filters, or the row at the position `page`.
+/// Shows the first row that matches the filters, or the row at the position `page`, with `blame` also the commit that each cell is from.
 pub(crate) async fn show(visit: PageContext) -> PageResult {
     let (access, frame) = database::open::<Read>(&visit, DatabaseTab::Tables).await?;
     let at = database::at(&visit, &access, &frame).await?;
     let (name, looking, commit) = (visit.segment("table"), Looking::of(&visit), at.commit.clone());
-    let state = visit.state.clone();
+    let (state, reader) = (visit.state.clone(), access.clone());
     let found = visit
         .run(&visit.state.sql, move |hub| -> Result<_, ReadError> {
-            let (state, access, commit, looking) = (&state, &access, &commit, &looking);
+            let (state, access, commit, looking) = (&state, &reader, &commit, &looking);
             let wanted =
                 RowsQuery { state, access, commit, table: &name, looking, page_rows: 1, characters: CELL_CHARACTERS };
             wanted.find(hub)
@@ -62,13 +81,43 @@ pub(crate) async fn show(visit: PageContext) -> PageResult {
     let links = Links::new(&frame, &schemas, &schema);
     let edit = links.edit(&cells).filter(|_| frame.may_write && at.kind == "branch");
     let (targets, referring) = (links.targets(&cells), links.referring(&cells));
+    let is_blamed = visit.parameter("blame").is_some();
+    let key: Option<Vec<(String, String)>> = links
+        .key(&cells)
+        .map(|key| key.iter().map(|(column, text)| ((*column).to_owned(), (*text).to_owned())).collect());
+    let mut blames = match &key {
+        Some(key) if is_blamed => blame::find(&visit, &access, &frame, &at.commit, &schema.name, key).await?,
+        _ => RowBlames::default(),
+    };
+    let row_path = format!("{}/row", frame.table_path(&schema.name));
+    let (mut past, mut time) = (None, None);
+    if let Some(key) = key {
+        let pairs: Vec<(&str, &str)> = key.iter().map(|(column, text)| (column.as_str(), text.as_str())).collect();
+        let mut kept: Vec<(String, String)> = Vec::new();
+        for (column, text) in &pairs {
+            let filter = [("column", *column), ("test", "eq"), ("value", *text)];
+            kept.extend(filter.map(|(name, value)| (name.to_owned(), value.to_owned())));
+        }
+        if is_blamed {
+            kept.push(("blame".to_owned(), "1".to_owned()));
+        }
+        let plain = Looking::with(&pairs).address(&row_path, &frame.asked_ref);
+        past = Some(PastLinks {
+            history: frame.history(&schema.name, &key_parameter(pairs.into_iter())),
+            blame: if is_blamed { plain } else { format!("{plain}&blame=1") },
+            is_blamed,
+        });
+        time = Some(TimeSteps::find(&visit, &access, &frame, &at, &row_path, kept).await?);
+    }
     let fields = schema.columns.iter().zip(cells).zip(targets).map(|((column, cell), link)| RowField {
         name: column.name.clone(),
         declared_type: column.declared_type.clone(),
         is_key: column.in_primary_key,
         cell,
         link,
+        blame: blames.take(&column.name),
     });
-    let (fields, path) = (fields.collect(), frame.table(&schema.name));
-    visit.page(|shell| RowViewPage { shell, frame, at, table: schema.name, path, edit, fields, referring })
+    let (fields, path, gap) = (fields.collect(), frame.table(&schema.name), blames.gap);
+    let table = schema.name;
+    visit.page(|shell| RowViewPage { shell, frame, at, table, path, edit, fields, referring, past, time, gap })
 }

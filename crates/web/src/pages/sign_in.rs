@@ -1,14 +1,17 @@
 //! `/sign-in`
 
 use actix_web::http::StatusCode;
+use actix_web::http::header::{self, HeaderValue};
 use askama::Template;
 use branchyard_domain::errors::{PortError, SignInError};
 use branchyard_domain::usecases::SignUp;
+use branchyard_problem_details::Problem;
 
 use crate::format;
 use crate::forms::{Filled, FormPost};
 use crate::layout::LayoutContext;
 use crate::page_context::{PageContext, PageResult};
+use crate::pages::sql::kept_statements::{KEPT, KeptStatements, MOST};
 use crate::paths;
 use crate::session::CookieKind;
 
@@ -18,6 +21,25 @@ struct SignInPage {
     shell: LayoutContext,
     form: Filled,
     may_sign_up: bool,
+}
+
+/// Leads back to statements that were typed before the sign-in.
+#[derive(Template)]
+#[template(path = "sign_in_kept.html")]
+struct KeptPage {
+    shell: LayoutContext,
+    kept: KeptStatements,
+}
+
+/// Shows the form of the sign-in to a user whose session ended while statements were typed, and keeps these for the same user.
+pub(super) fn keeping(visit: &PageContext, kept: &KeptStatements) -> PageResult {
+    let text = match kept.statements.is_empty() {
+        false => "Your session has ended. Your statements are kept; sign in again to go on.".to_owned(),
+        true => format!("Your session has ended. Statements of more than {} KiB cannot be kept.", MOST >> 10),
+    };
+    let form = Filled::default().with("next", &kept.path).with(KEPT, kept.sealed(visit)).wrong("", text);
+    let may_sign_up = may_sign_up(visit);
+    visit.render(StatusCode::FORBIDDEN, |shell| SignInPage { shell, form, may_sign_up })
 }
 
 fn may_sign_up(visit: &PageContext) -> bool {
@@ -66,7 +88,14 @@ pub(crate) async fn send(posted: FormPost) -> PageResult {
         Ok(opened) => {
             let next = posted.form.line("next");
             let cookie = CookieKind::Session.set(&posted.state, opened.secret.expose());
-            posted.redirect_with(paths::local(Some(&next)), [cookie])
+            let kept = KeptStatements::open(&posted, opened.user.id).filter(|kept| !kept.statements.is_empty());
+            let Some(kept) = kept else { return posted.redirect_with(paths::local(Some(&next)), [cookie]) };
+            let secret = opened.secret.expose();
+            let mut page =
+                posted.page(|shell| KeptPage { shell: shell.signed_in(&posted, &opened.user, secret), kept })?;
+            let cookie = HeaderValue::from_str(&cookie).map_err(|_| Problem::internal())?;
+            page.headers_mut().append(header::SET_COOKIE, cookie);
+            Ok(page)
         }
         Err(SignInError::Suspended) => {
             again(StatusCode::FORBIDDEN, "This account is suspended. Ask your administrator.".to_owned())

@@ -1,6 +1,8 @@
 //! The SQL workbench: queries at a ref, and changes to a branch.
 
 pub(super) mod csv;
+pub(super) mod kept_statements;
+mod preview;
 pub(super) mod read;
 pub(super) mod write;
 pub(super) mod written;

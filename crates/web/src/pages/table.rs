@@ -9,11 +9,15 @@ use branchyard_domain::errors::ReadError;
 use branchyard_domain::ports::{Selected, SqlFailure};
 use branchyard_domain::usecases::LookEnd;
 
+use super::downloads::DownloadMenu;
+use crate::api_snippets::ApiSnippets;
 use crate::database::{self, DatabaseFrame, DatabaseTab, ShownVersion};
 use crate::format;
 use crate::layout::LayoutContext;
 use crate::links::Links;
+use crate::moments::TimeSteps;
 use crate::page_context::{PageContext, PageResult};
+use crate::pages::sql::read::api_snippets;
 use crate::row_cursor::{Beside, RowCursor, Total};
 use crate::rows::{CellKind, CellView};
 use crate::table_page::{RowsFound, RowsQuery};
@@ -75,8 +79,11 @@ struct TablePage {
     previous: Option<String>,
     next: Option<String>,
     last: Option<String>,
-    download: String,
+    download: DownloadMenu,
     sql: String,
+    history: String,
+    time: TimeSteps,
+    api: ApiSnippets,
 }
 
 /// `GET /{owner}/{database}/tables/{table}?ref=…&column=…&test=…&value=…&sort=…&desc=1&page=…`
@@ -84,11 +91,11 @@ pub(crate) async fn show(visit: PageContext) -> PageResult {
     let (access, frame) = database::open::<Read>(&visit, DatabaseTab::Tables).await?;
     let at = database::at(&visit, &access, &frame).await?;
     let (name, looking, commit) = (visit.segment("table"), Looking::of(&visit), at.commit.clone());
-    let asked = looking.clone();
+    let (asked, reader) = (looking.clone(), access.clone());
     let (state, database) = (visit.state.clone(), access.database().id);
     let (found, total) = visit
         .run(&visit.state.sql, move |hub| -> Result<_, ReadError> {
-            let (state, access, commit, looking) = (&state, &access, &commit, &asked);
+            let (state, access, commit, looking) = (&state, &reader, &commit, &asked);
             let wanted = RowsQuery {
                 state,
                 access,
@@ -144,9 +151,13 @@ pub(crate) async fn show(visit: PageContext) -> PageResult {
     });
     let lines = lines.collect();
     let tests = table_query::TESTS.iter().map(|(word, label, _)| (*word, *label)).collect();
-    let download = frame.csv(&schema.name, &at);
+    let download = DownloadMenu::of_table(&frame, &schema.name, &looking);
+    let statement = format!("{}\nLIMIT {PAGE}", looking.statement(&schema.name));
+    let api = api_snippets(&visit, &access, &frame, &at.commit, &statement);
     let sql =
         crate::paths::with_query(&format!("{}/sql", frame.path), &[("ref", &frame.asked_ref), ("table", &schema.name)]);
+    let time = TimeSteps::find(&visit, &access, &frame, &at, &path, looking.pairs()).await?;
+    let history = frame.history(&schema.name, "");
     visit.page(|shell| TablePage {
         headings: headings(&frame, &looking, &schema, &path, &rows),
         is_view: schema.kind == TableKind::View,
@@ -168,6 +179,9 @@ pub(crate) async fn show(visit: PageContext) -> PageResult {
         last,
         download,
         sql,
+        api,
+        history,
+        time,
     })
 }
 

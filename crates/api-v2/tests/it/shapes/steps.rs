@@ -1,6 +1,7 @@
 //! Runs the blocks of `steps.txt`.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use branchyard_api_snapshots::{Block, Content, SentRequest, ShapeSnapshot};
 use branchyard_api_testing::InProcessAnswer;
@@ -65,6 +66,7 @@ impl Play<'_> {
         let (word, rest) = step.split_once(' ').unwrap_or((step, ""));
         let asked = match word {
             "work" => return self.scene.world.work(),
+            "slow-scans" => return self.scene.world.fakes.engine.scans_take(Duration::from_secs(601)),
             "again" => self.last.as_ref().expect("a request before").0.clone(),
             "good" => self.good(rest).await,
             "good-import" => self.good_import(rest).await,

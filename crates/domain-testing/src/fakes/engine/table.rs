@@ -148,6 +148,7 @@ impl Table {
             nullable: !column.not_null,
             default: None,
             in_primary_key: definition.key.contains(&at),
+            is_generated: false,
         };
         TableSchema {
             name: definition.name.clone(),

@@ -166,6 +166,15 @@ impl PullRepository for MemoryTransaction<'_> {
         let found = self.state.pulls.values().filter(|p| is_elsewhere(p) && p.database_id == base);
         Ok(page(found.filter(|p| after.is_none_or(|after| p.number > after)).cloned(), limit))
     }
+
+    fn merged_as(&mut self, database: DatabaseId, commits: &[CommitHash]) -> Result<Vec<(CommitHash, PullNumber)>> {
+        let merged = self.state.pulls.values().filter(|pull| pull.database_id == database);
+        let merged = merged.filter_map(|pull| match &pull.state {
+            PullState::Merged { commit, base, source, .. } if base != source => Some((commit.clone(), pull.number)),
+            _ => None,
+        });
+        Ok(merged.filter(|(commit, _)| commits.contains(commit)).collect())
+    }
 }
 
 impl PullFetchRepository for MemoryTransaction<'_> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-use branchyard_domain::entities::{Cell, ImportMode, Side, Signature};
+use branchyard_domain::entities::{Cell, ImportMode, RowResolution, Side, Signature};
 use branchyard_domain::ports::{
     CollectedRows, Engine, EngineError, FormatError, ImportColumn, ImportJob, ImportTarget, MergeJob, MergeOutcome,
     ReadQuery, RowSource, ScriptJob, SqlFailure, WriteJob,
@@ -64,10 +64,29 @@ impl<'a> Db<'a> {
         theirs: &CommitHash,
         resolve: &BTreeMap<String, Side>,
     ) -> MergeOutcome {
-        let author = author(100);
-        self.engine
-            .merge(self.id, &MergeJob { ours, theirs, message: "merge", author: &author, resolve, timeout: LONG })
-            .unwrap()
+        self.merge_rows(ours, theirs, resolve, &[]).unwrap()
+    }
+
+    /// Merges with decisions about rows.
+    pub(super) fn merge_rows(
+        &self,
+        ours: &CommitHash,
+        theirs: &CommitHash,
+        resolve: &BTreeMap<String, Side>,
+        rows: &[RowResolution],
+    ) -> Result<MergeOutcome, EngineError> {
+        let (author, message, timeout) = (author(100), "merge", LONG);
+        let (author, fast_forward) = (&author, true);
+        let job = MergeJob { ours, theirs, message, author, resolve, rows, fast_forward, timeout };
+        self.engine.merge(self.id, &job)
+    }
+
+    /// Merges with a commit in any case.
+    pub(super) fn merge_with_commit(&self, ours: &CommitHash, theirs: &CommitHash) -> CommitHash {
+        let (author, resolve) = (author(101), BTreeMap::new());
+        let (message, author, resolve, timeout) = ("join", &author, &resolve, LONG);
+        let job = MergeJob { ours, theirs, message, author, resolve, rows: &[], fast_forward: false, timeout };
+        head(self.engine.merge(self.id, &job).unwrap())
     }
 
     pub(super) fn import(

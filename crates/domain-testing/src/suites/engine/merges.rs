@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::builders::{Db, author, head, key, no_commit, row};
-use branchyard_domain::entities::{ConflictKind, Side};
+use super::builders::{Db, author, head, int, key, no_commit, row, text};
+use branchyard_domain::entities::{Cell, ConflictKind, ResolvedRow, RowResolution, Side};
 use branchyard_domain::ports::{Engine, EngineError, MergeOutcome};
 
 /// Checks merges without conflicts.
@@ -83,4 +83,64 @@ pub fn resolved_conflicts(engine: &dyn Engine) {
     assert_eq!(db.lines(&won(Side::Theirs)), ["1|theirs|10", "2|two|20", "3|three|31", "4|four|40"]);
     let elsewhere = db.merge(&ours, &theirs, &BTreeMap::from([("u".to_owned(), Side::Ours)]));
     assert_eq!(elsewhere, MergeOutcome::Conflicts(vec![("t".to_owned(), 1)]));
+}
+
+/// Checks decisions about single rows in conflict.
+pub fn resolved_rows(engine: &dyn Engine) {
+    let (db, base) = Db::with_rows(engine);
+    let base = db.write(&base, 2, "INSERT INTO t VALUES (4,'four',40),(5,'five',50)");
+    let ours = db.write(
+        &base,
+        3,
+        "UPDATE t SET a = 'ours', b = 11 WHERE id = 1; UPDATE t SET a = 'mine' WHERE id = 2; DELETE FROM t WHERE id = 3; \
+         UPDATE t SET b = 41 WHERE id = 4; UPDATE t SET a = 'V' WHERE id = 5",
+    );
+    let theirs = db.write(
+        &base,
+        4,
+        "UPDATE t SET a = 'theirs', b = 12 WHERE id = 1; UPDATE t SET a = 'yours' WHERE id = 2; UPDATE t SET b = 31 WHERE id = 3; \
+         DELETE FROM t WHERE id = 4; UPDATE t SET a = 'fuenf' WHERE id = 5",
+    );
+    let decision =
+        |id: Cell, becomes| RowResolution { table: "T".to_owned(), primary_key: vec![("ID".to_owned(), id)], becomes };
+    let values = ResolvedRow::With(vec![("a".to_owned(), text("both")), ("B".to_owned(), text("7"))]);
+    let decided = [
+        decision(text("1"), values),
+        decision(int(2), ResolvedRow::Of(Side::Theirs)),
+        decision(text("3"), ResolvedRow::Of(Side::Theirs)),
+        decision(text("4"), ResolvedRow::Of(Side::Theirs)),
+        decision(int(5), ResolvedRow::Of(Side::Ours)),
+    ];
+    let none = BTreeMap::new();
+    let merged = head(db.merge_rows(&ours, &theirs, &none, &decided).unwrap());
+    assert_eq!(db.lines(&merged), ["1|both|7", "2|yours|20", "3|three|31", "5|V|50"]);
+    assert_eq!(engine.commit(db.id, &merged).unwrap().unwrap().parents, [ours.clone(), theirs.clone()]);
+
+    let some = db.merge_rows(&ours, &theirs, &none, &decided[..2]).unwrap();
+    assert_eq!(some, MergeOutcome::Conflicts(vec![("t".to_owned(), 3)]));
+    let rest = BTreeMap::from([("t".to_owned(), Side::Ours)]);
+    let merged = head(db.merge_rows(&ours, &theirs, &rest, &decided[..2]).unwrap());
+    assert_eq!(db.lines(&merged), ["1|both|7", "2|yours|20", "4|four|41", "5|V|50"]);
+    let back = [decision(text("3"), ResolvedRow::With(vec![("a".to_owned(), Cell::Null)]))];
+    let merged = head(db.merge_rows(&ours, &theirs, &rest, &back).unwrap());
+    assert_eq!(db.lines(&merged)[2], "3|NULL|31", "the row is that of the side that has it");
+
+    let cut = db.merge_rows(&ours, &theirs, &rest, &[decision(text("99"), ResolvedRow::Of(Side::Ours))]);
+    assert!(matches!(cut, Err(EngineError::CannotMerge(_))), "{cut:?}");
+    let elsewhere = RowResolution { table: "nope".to_owned(), ..decided[1].clone() };
+    let refused = db.merge_rows(&ours, &theirs, &rest, &[elsewhere]);
+    assert!(matches!(refused, Err(EngineError::CannotMerge(_))), "{refused:?}");
+    let next = db.write(&ours, 5, "DELETE FROM t WHERE id = 2");
+    assert_eq!(db.lines(&next), ["1|ours|11", "4|four|41", "5|V|50"], "the attempts left nothing behind");
+}
+
+/// Checks that a merge has a commit of its own if a fast-forward is not wanted.
+pub fn merge_commits(engine: &dyn Engine) {
+    let (db, base) = Db::with_rows(engine);
+    let ahead = db.write(&base, 2, "UPDATE t SET a = 'uno' WHERE id = 1");
+    let merged = db.merge_with_commit(&base, &ahead);
+    let commit = engine.commit(db.id, &merged).unwrap().unwrap();
+    assert_eq!((commit.message.as_str(), commit.parents), ("join", vec![base.clone(), ahead.clone()]));
+    assert_eq!(db.lines(&merged), db.lines(&ahead));
+    assert_eq!(db.merge_with_commit(&ahead, &base), ahead, "what is contained is not merged again");
 }

@@ -1,10 +1,12 @@
-//! Checks of reads, scans and pages of rows.
+//! Checks of reads, scans, exports and pages of rows.
+
+use std::time::Duration;
 
 use super::builders::{Db, LONG, int, no_commit, sql_failure, text};
 use branchyard_domain::entities::Cell;
 use branchyard_domain::ports::{
     CancellationToken, CollectedRows, Engine, EngineError, ReadQuery, RowOrder, RowTest, Selection, SqlFailure,
-    TableScan, Test,
+    SqliteExport, TableScan, Test,
 };
 use branchyard_domain::values::CommitHash;
 
@@ -193,4 +195,29 @@ fn walk_by_place(db: &Db<'_>, head: &CommitHash, table: &str, order: Option<RowO
         }
         assert_eq!(walked, all, "{told}, {limit} at a time, backwards: {backwards}");
     }
+}
+
+/// Checks that an export as a SQLite file begins like one, and ends at its limits.
+pub fn sqlite_exports(engine: &dyn Engine) {
+    use std::io::{Read as _, Seek as _};
+
+    let (db, head) = Db::with_rows(engine);
+    let export = |at: &CommitHash, max_bytes: u64, timeout| {
+        let mut into = tempfile::tempfile().unwrap();
+        let job = SqliteExport { max_bytes, timeout, canceled: CancellationToken::default() };
+        engine.export_sqlite(db.id, at, &into, &job).map(|()| {
+            let mut bytes = Vec::new();
+            into.rewind().unwrap();
+            into.read_to_end(&mut bytes).unwrap();
+            bytes
+        })
+    };
+    let bytes = export(&head, 1 << 20, LONG).unwrap();
+    assert!(bytes.starts_with(b"SQLite format 3\0"));
+    assert_eq!(export(&head, 1 << 20, LONG).unwrap(), bytes, "the same commit makes the same bytes");
+    assert!(matches!(export(&head, 8, LONG), Err(EngineError::Sql { .. })), "the file would be larger");
+    assert!(matches!(export(&head, 1 << 20, Duration::ZERO), Err(EngineError::TimedOut(_))));
+    assert!(matches!(export(&no_commit(), 1 << 20, LONG), Err(EngineError::NoSuchCommit(_))));
+    assert_eq!(db.lines(&head).len(), 3, "the database is as it was");
+    assert!(engine.scratch_folder().is_dir());
 }

@@ -144,6 +144,8 @@ pub(crate) fn operation(n: u128, on: &Database, by: &User) -> Operation {
             to_branch: reference("work"),
             statements: "INSERT INTO t VALUES ('a\u{0}b', \"ü\")".to_owned(),
             message: "m".to_owned(),
+            expected_head: Some(CommitHash::parse(&"0123456789".repeat(4)).unwrap()),
+            start: Some(CommitHash::parse(&"9876543210".repeat(4)).unwrap()),
         },
         status: OperationStatus::Queued,
         created_by: by.id,

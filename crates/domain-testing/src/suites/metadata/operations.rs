@@ -7,8 +7,9 @@ use super::{
     write,
 };
 use branchyard_domain::entities::{
-    Database, FailureKind, FileType, ImportMode, ImportRequest, Operation, OperationFailure, OperationKind,
-    OperationStatus, Outcome, PullEnds, Purged, RowProblem, Side, Upload, UploadPart, User, Work,
+    Cell, Database, FailureKind, FileType, ImportMode, ImportOptions, ImportRequest, ImportType, Operation,
+    OperationFailure, OperationKind, OperationStatus, Outcome, PullEnds, Purged, ResolvedRow, RowProblem,
+    RowResolution, Side, TextEncoding, TextOptions, Upload, UploadPart, User, Work,
 };
 use branchyard_domain::ports::{LeaseTurn, Metadata, OperationBacklog, OperationFilter, OperationState, WriteKeys};
 use branchyard_domain::values::{DatabaseName, PullNumber, UploadId};
@@ -20,6 +21,12 @@ fn kinds(on: &Database, by: &User) -> Vec<Operation> {
         pull: PullNumber::new(7).unwrap(),
         message: "ü".to_owned(),
         resolve: BTreeMap::from([("t".to_owned(), Side::Ours), ("u".to_owned(), Side::Theirs)]),
+        rows: vec![RowResolution {
+            table: "t".to_owned(),
+            primary_key: vec![("id".to_owned(), Cell::Text(b"7".to_vec()))],
+            becomes: ResolvedRow::With(vec![("a".to_owned(), Cell::Null)]),
+        }],
+        fast_forward: false,
     };
     list[2].work = Work::Fork { owner_id: account_id(2), owner: owner("bob"), fork_id: database_id(77) };
     list[3].work = Work::Import(ImportRequest {
@@ -33,6 +40,10 @@ fn kinds(on: &Database, by: &User) -> Vec<Operation> {
         message: String::new(),
         pull_branch: Some(reference("imports/1")),
         column_map: BTreeMap::from([("A".to_owned(), "a".to_owned())]),
+        options: ImportOptions {
+            column_types: BTreeMap::from([("A".to_owned(), ImportType::Numeric)]),
+            text: TextOptions { delimiter: Some(';'), encoding: TextEncoding::Windows1252 },
+        },
     });
     list
 }

@@ -48,6 +48,9 @@ pub fn pulls(store: &dyn Metadata) {
         assert!(tx.pulls().update(&fourth).unwrap());
         fourth.version = 2;
         assert_eq!(tx.pulls().get(menu.id, fourth.number).unwrap().unwrap(), fourth);
+        assert_eq!(tx.pulls().merged_as(menu.id, &[hash(1), hash(2), hash(3)]).unwrap(), [(hash(3), fourth.number)]);
+        assert_eq!(tx.pulls().merged_as(menu.id, &[]).unwrap(), []);
+        assert_eq!(tx.pulls().merged_as(fork.id, &[hash(3)]).unwrap(), []);
         assert!(tx.pulls().update(&first).unwrap());
         first.version = 3;
         assert_eq!(tx.pulls().get(menu.id, first.number).unwrap().unwrap(), first);

@@ -2,8 +2,20 @@
 
 use std::time::Duration;
 
-use crate::entities::{ImportMode, Side, Signature};
+use super::reads::CancellationToken;
+use crate::entities::{ImportMode, RowResolution, Side, Signature};
 use crate::values::CommitHash;
+
+/// The limits of an export as a SQLite file.
+#[derive(Debug, Clone)]
+pub struct SqliteExport {
+    /// Maximum size of the file in bytes.
+    pub max_bytes: u64,
+    /// Time limit.
+    pub timeout: Duration,
+    /// Cancels the export. The error is the same as for a timeout.
+    pub canceled: CancellationToken,
+}
 
 /// Untrusted statements to run on a commit, and an optional merge afterwards.
 #[derive(Debug, Clone)]
@@ -49,6 +61,10 @@ pub struct MergeJob<'a> {
     pub author: &'a Signature,
     /// The side that wins conflicts, by table.
     pub resolve: &'a std::collections::BTreeMap<String, Side>,
+    /// Decisions about single rows in conflict, which come before those about tables. Each row has to be in conflict.
+    pub rows: &'a [RowResolution],
+    /// Whether the result may be `theirs` if it descends from `ours`. Otherwise there is a merge commit also then.
+    pub fast_forward: bool,
     /// Time limit.
     pub timeout: Duration,
 }

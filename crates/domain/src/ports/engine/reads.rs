@@ -193,3 +193,11 @@ pub struct ChangedRows {
     /// Whether more rows may follow. If `false`, these were the last.
     pub more: bool,
 }
+
+impl ChangedRows {
+    /// Returns the bytes of all values.
+    pub fn bytes(&self) -> usize {
+        let cells = self.rows.iter().flat_map(|row| [Some(&row.primary_key), row.from.as_ref(), row.to.as_ref()]);
+        cells.flatten().flatten().map(|(_, cell)| cell.bytes()).sum()
+    }
+}

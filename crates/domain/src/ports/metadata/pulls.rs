@@ -111,6 +111,9 @@ pub trait PullRepository {
     ) -> Result<Vec<Pull>>;
     /// Lists pull requests from other databases that are neither merged nor hidden, by number, after `after`.
     fn list_unmerged_to(&mut self, base: DatabaseId, after: Option<PullNumber>, limit: usize) -> Result<Vec<Pull>>;
+    /// Returns for each of `commits` that the merge of a pull request made, or moved the target to, the commit and the number of
+    /// the pull request. Merges that found everything in the target already are left out.
+    fn merged_as(&mut self, database: DatabaseId, commits: &[CommitHash]) -> Result<Vec<(CommitHash, PullNumber)>>;
 }
 
 /// The repository of fetches of commits for pull requests across forks.

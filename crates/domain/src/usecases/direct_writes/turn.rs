@@ -153,7 +153,10 @@ impl DirectTurn {
             writes.iter().for_each(|write| inform(write, DirectProgress::Queue));
             return None;
         };
-        let (may, others): (Vec<_>, Vec<_>) = writes.into_iter().partition(|write| writers.contains(&write.user.id));
+        let is_at_its_commit =
+            |write: &LinedWrite| write.expected_head.as_ref().is_none_or(|expected| *expected == start.base);
+        let may_run = |write: &LinedWrite| writers.contains(&write.user.id) && is_at_its_commit(write);
+        let (may, others): (Vec<_>, Vec<_>) = writes.into_iter().partition(may_run);
         others.iter().for_each(|write| inform(write, DirectProgress::Queue));
         (!may.is_empty()).then_some((start, may))
     }
@@ -322,6 +325,8 @@ impl DirectTurn {
                 to_branch: write.branch.clone(),
                 statements: write.statements.clone(),
                 message: write.message.clone(),
+                expected_head: write.expected_head.clone(),
+                start: None,
             },
             status: status.clone(),
             created_by: write.user.id,

@@ -6,7 +6,7 @@ use super::Pulls;
 use super::content::heads;
 use crate::access::visibility::live;
 use crate::access::{DatabaseAccess, Write};
-use crate::entities::{Operation, Pull, PullEnds, PullState, Side, Work};
+use crate::entities::{Operation, Pull, PullEnds, PullState, RowResolution, Side, Work};
 use crate::errors::{OperationError, PortError, PullError};
 use crate::ports::{Transaction, WriteKeys};
 use crate::usecases::operations::{enqueue, save_queued};
@@ -14,12 +14,27 @@ use crate::usecases::{IdempotencyRecord, idempotency};
 use crate::values::{LongText, PullNumber};
 
 /// The settings of a merge.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct MergePull {
     /// Message of the merge commit. A default is used if it is absent or blank.
     pub message: Option<LongText>,
     /// The side that wins in each table with conflicts.
     pub resolve: BTreeMap<String, Side>,
+    /// Decisions about single rows in conflict, which come before those about tables.
+    pub rows: Vec<RowResolution>,
+    /// Whether the target may move to the source without a merge commit, if it has no commits of its own.
+    pub fast_forward: bool,
+}
+
+impl MergePull {
+    /// Maximum number of rows in conflict that are resolved one by one.
+    pub const MOST_ROWS: usize = 1_000;
+}
+
+impl Default for MergePull {
+    fn default() -> Self {
+        Self { message: None, resolve: BTreeMap::new(), rows: Vec::new(), fast_forward: true }
+    }
 }
 
 impl Pulls<'_> {
@@ -57,6 +72,8 @@ impl Pulls<'_> {
             },
             message: message.unwrap_or_else(|| format!("Merge pull request #{number}: {}", pull.title)),
             resolve: how.resolve,
+            rows: how.rows,
+            fast_forward: how.fast_forward,
         };
         let operation = enqueue(self.0, tx.as_mut(), &base, access.who(), work, now).map_err(|error| match error {
             OperationError::QueueFull(limit) => PullError::QueueFull(limit),

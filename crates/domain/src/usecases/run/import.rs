@@ -4,11 +4,13 @@ use std::collections::HashSet;
 use std::io;
 
 use super::super::deadline::{FileDeadline, TimedFile};
+use super::super::imports::column_place;
 use super::super::pulls;
 use super::prefetch::ahead;
 use super::{LeasedRun, RunError, blame, failed, reached};
 use crate::entities::{
-    Database, FailureKind, FileType, ImportMode, ImportRequest, Outcome, PullAction, Role, TableSchema, Upload, User,
+    Database, FailureKind, FileType, ImportMode, ImportRequest, ImportType, Outcome, PullAction, Role, TableSchema,
+    Upload, User,
 };
 use crate::errors::PullError;
 use crate::ports::{
@@ -92,14 +94,15 @@ fn bring_in(
     let existing = tables.iter().find(|table| table.name.eq_ignore_ascii_case(&request.table));
     let input = FormatInput {
         file_type: request.file_type,
+        text: request.options.text,
+        counts_spelling: false,
         table: &request.table,
         open: Box::new(open),
         timeout: deadline.left(),
     };
     let file = inner.ports.formats.scan(input).map_err(|error| blame(EngineError::Import(error)))?;
     let plan = plan(request, file.as_ref(), existing)?;
-    let targets: Vec<TargetColumn> =
-        plan.columns.iter().map(|column| TargetColumn::Typed(column.declared_type.clone())).collect();
+    let targets = plan.targets();
     let job = ImportJob {
         base,
         table: existing.map_or(request.table.as_str(), |table| table.name.as_str()),
@@ -118,6 +121,21 @@ fn bring_in(
 struct ImportPlan {
     target: ImportTarget,
     columns: Vec<ImportColumn>,
+    /// The chosen type of each column, if there is one.
+    chosen: Vec<Option<ImportType>>,
+}
+
+impl ImportPlan {
+    fn targets(&self) -> Vec<TargetColumn> {
+        let target = |(column, chosen): (&ImportColumn, &Option<ImportType>)| {
+            let declared = column.declared_type.clone();
+            match *chosen {
+                Some(chosen) => TargetColumn::Chosen { chosen, declared },
+                None => TargetColumn::Typed(declared),
+            }
+        };
+        self.columns.iter().zip(&self.chosen).map(target).collect()
+    }
 }
 
 fn plan(
@@ -133,12 +151,18 @@ fn plan(
         .collect();
     let mut mapped = HashSet::new();
     for (source, name) in &request.column_map {
-        let place = place(file.columns(), source, |column| &column.name)
+        let place = column_place(file.columns(), source, |column| &column.name)
             .ok_or_else(|| content(format!("column_map names '{source}', which is not a column of the file")))?;
         if !mapped.insert(place) {
             return Err(content(format!("column_map names the column '{}' twice", file.columns()[place].name)));
         }
         columns[place].name.clone_from(name);
+    }
+    let chosen = chosen_types(request, file)?;
+    for (column, chosen) in columns.iter_mut().zip(&chosen) {
+        if let Some(chosen) = chosen {
+            chosen.declared().clone_into(&mut column.declared_type);
+        }
     }
     let mut seen = HashSet::new();
     if let Some(twice) = columns.iter().find(|column| !seen.insert(column.name.to_lowercase())) {
@@ -151,7 +175,8 @@ fn plan(
         (ImportMode::Create | ImportMode::Overwrite, _) => {
             let wanted = match request.primary_keys.as_slice() {
                 [] => {
-                    let places = file.primary_key().iter().filter_map(|key| place(file.columns(), key, |c| &c.name));
+                    let places =
+                        file.primary_key().iter().filter_map(|key| column_place(file.columns(), key, |c| &c.name));
                     places.map(|place| columns[place].name.clone()).collect()
                 }
                 named => named.to_vec(),
@@ -168,7 +193,21 @@ fn plan(
             if request.mode == ImportMode::Update { ImportTarget::Update } else { ImportTarget::Replace }
         }
     };
-    Ok(ImportPlan { target, columns })
+    Ok(ImportPlan { target, columns, chosen })
+}
+
+/// Returns the chosen type of each column of the file.
+fn chosen_types(request: &ImportRequest, file: &dyn ImportFile) -> Result<Vec<Option<ImportType>>, RunError> {
+    let content = |detail: String| failed(FailureKind::Content, detail);
+    let mut chosen = vec![None; file.columns().len()];
+    for (name, column_type) in &request.options.column_types {
+        let place = column_place(file.columns(), name, |column| &column.name)
+            .ok_or_else(|| content(format!("column_types names '{name}', which is not a column of the file")))?;
+        if chosen[place].replace(*column_type).is_some() {
+            return Err(content(format!("column_types names the column '{}' twice", file.columns()[place].name)));
+        }
+    }
+    Ok(chosen)
 }
 
 /// Returns the key columns of a new table, in the spelling of the columns.
@@ -221,13 +260,7 @@ fn check_key(request: &ImportRequest, table: &TableSchema, columns: &[ImportColu
 
 /// Returns the item with exactly this name, or else one with this name in any letter case.
 fn find<'a, T>(items: &'a [T], name: &str, name_of: impl Fn(&T) -> &String) -> Option<&'a T> {
-    place(items, name, name_of).and_then(|place| items.get(place))
-}
-
-/// Returns the position of the item that [`find`] returns.
-fn place<T>(items: &[T], name: &str, name_of: impl Fn(&T) -> &String) -> Option<usize> {
-    let exact = items.iter().position(|item| name_of(item) == name);
-    exact.or_else(|| items.iter().position(|item| name_of(item).eq_ignore_ascii_case(name)))
+    column_place(items, name, name_of).and_then(|place| items.get(place))
 }
 
 fn open_pull(

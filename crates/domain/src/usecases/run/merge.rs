@@ -5,16 +5,25 @@ use std::time::Duration;
 
 use super::super::pulls;
 use super::{LeasedRun, RunError, blame, conflict, failed, pull_failure, reached};
-use crate::entities::{FailureKind, Outcome, PullAction, PullHeads, PullState, Role, Side};
+use crate::entities::{FailureKind, Outcome, PullAction, PullHeads, PullState, Role, RowResolution, Side};
 use crate::ports::{MergeJob, MergeOutcome, WriteKey};
 use crate::values::PullNumber;
+
+/// What was decided about a merge.
+#[derive(Clone, Copy)]
+pub(super) struct MergeDecisions<'a> {
+    pub(super) resolve: &'a BTreeMap<String, Side>,
+    pub(super) rows: &'a [RowResolution],
+    pub(super) fast_forward: bool,
+}
 
 pub(super) fn run(
     run: &LeasedRun<'_>,
     number: PullNumber,
     message: &str,
-    resolve: &BTreeMap<String, Side>,
+    decisions: MergeDecisions<'_>,
 ) -> Result<(), RunError> {
+    let MergeDecisions { resolve, rows, fast_forward } = decisions;
     let inner = run.inner;
     let mut tx = inner.ports.metadata.read()?;
     let (database, user) = run.begin(tx.as_mut(), Role::Write)?;
@@ -31,7 +40,8 @@ pub(super) fn run(
     let at = pulls::edges(inner, database.id, ours, theirs).map_err(pull_failure)?;
     let author = user.signature(inner.now());
     let timeout = Duration::from_millis(inner.limits.merge_timeout_ms);
-    let job = MergeJob { ours: &at.ours, theirs: &at.theirs, message, author: &author, resolve, timeout };
+    let (ours, theirs, author) = (&at.ours, &at.theirs, &author);
+    let job = MergeJob { ours, theirs, message, author, resolve, rows, fast_forward, timeout };
     let head = match inner.ports.engine.merge(database.id, &job).map_err(|error| blame(error, false))? {
         MergeOutcome::Head(head) => head,
         MergeOutcome::Conflicts(tables) => return Err(conflict(&tables, resolve)),

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use branchyard_domain::entities::{Cell, ImportMode, LogPosition, RowProblem, Side};
 use branchyard_domain::ports::{
-    CancellationToken, Engine, FormatError, ImportColumn, ImportJob, ImportTarget, MergeJob, MergeOutcome, ReadQuery,
-    RowOrder, RowPage, RowSource, RowTest, ScriptJob, Selection, TableScan, Test, WriteJob,
+    CancellationToken, Engine, EngineError, FormatError, ImportColumn, ImportJob, ImportTarget, MergeJob, MergeOutcome,
+    PreviewJob, PreviewPlace, PreviewRefusal, Previewed, ReadQuery, RowOrder, RowPage, RowSource, RowTest, ScriptJob,
+    Selection, TableScan, Test, WriteJob,
 };
 use branchyard_domain::values::CommitHash;
 use rand::Rng as _;
@@ -31,6 +32,11 @@ pub(super) enum Call {
         at: CommitHash,
         sql: String,
         merge: Option<CommitHash>,
+    },
+    Preview {
+        at: CommitHash,
+        sql: String,
+        place: PreviewPlace,
     },
     Rows {
         at: CommitHash,
@@ -150,6 +156,7 @@ impl Call {
         match self {
             Self::Read { .. } => "read",
             Self::Write { .. } => "write",
+            Self::Preview { .. } => "preview",
             Self::Rows { .. } => "rows",
             Self::Count { .. } => "count",
             Self::Scan { .. } => "scan",
@@ -169,7 +176,7 @@ impl Call {
     /// write stored.
     pub(super) fn depends_on(&self, words: &[&str]) -> bool {
         let text = match self {
-            Self::Read { sql, .. } | Self::Write { sql, .. } => sql.to_lowercase(),
+            Self::Read { sql, .. } | Self::Write { sql, .. } | Self::Preview { sql, .. } => sql.to_lowercase(),
             Self::Script { text, .. } => text.to_lowercase(),
             _ => return false,
         };
@@ -196,6 +203,14 @@ impl Call {
                 };
                 Answer { head, ..Answer::of(written) }
             }
+            Self::Preview { at, sql, place } => {
+                let job = PreviewJob { base: at, statements: sql, timeout, rows: 20, bytes: 1 << 16, place: *place };
+                let previewed = engine.preview_write(database, &job);
+                Answer::of(previewed.and_then(|previewed| match previewed {
+                    Previewed::Refused(PreviewRefusal::TooLong) => Err(EngineError::TimedOut(0)),
+                    previewed => Ok(previewed),
+                }))
+            }
             Self::Rows { at, table, tests, order, backwards, after, skip, limit, most } => {
                 let mut rows = Rows::at_most(*most);
                 let wanted = Selection {
@@ -221,7 +236,16 @@ impl Call {
                 Answer::of(engine.scan(database, at, &scan, &mut rows).map(drop)).with_rows(rows)
             }
             Self::Merge { ours, theirs, resolve } => {
-                let job = MergeJob { ours, theirs, message: "Merge", author: &author, resolve, timeout };
+                let job = MergeJob {
+                    ours,
+                    theirs,
+                    message: "Merge",
+                    author: &author,
+                    resolve,
+                    rows: &[],
+                    fast_forward: true,
+                    timeout,
+                };
                 let merged = engine.merge(database, &job);
                 let head = merged.as_ref().ok().and_then(head);
                 Answer { head, ..Answer::of(merged) }
@@ -511,7 +535,11 @@ impl<'a> Calls<'a> {
         let most = [usize::MAX, usize::MAX, usize::MAX, 0, 1, 3, 100][self.number(7)];
         match self.number(1000) {
             0..680 => Call::Read { at, sql: self.sql_to_read(commits, hidden), most },
-            680..790 => {
+            680..710 => {
+                let place = [PreviewPlace::File, PreviewPlace::File, PreviewPlace::Copy][self.number(3)];
+                Call::Preview { at, sql: self.sql_to_write(commits, hidden), place }
+            }
+            710..790 => {
                 let merge = (self.number(6) == 0).then_some(other);
                 Call::Write { at, sql: self.sql_to_write(commits, hidden), merge }
             }

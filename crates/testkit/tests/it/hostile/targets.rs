@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use branchyard_domain::values::RefName;
-use branchyard_imports::{FileLimits, Format, Input, RowErrors, rows, scan};
+use branchyard_imports::{FileLimits, Format, Input, RowErrors, TextOptions, rows, scan};
 use branchyard_sqlite_lexer::{first_word, redact, terminated_statement_length, tokenize};
 use branchyard_testkit::{Actor, Server, TestAnswer};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
@@ -427,7 +427,7 @@ fn parse(format: Format, bytes: &[u8]) -> Result<String, String> {
     let bytes = bytes.to_vec();
     let open = move || Ok(Box::new(std::io::Cursor::new(bytes.clone())) as Box<_>);
     let limits = FileLimits { value_bytes: 64 << 10, ..FileLimits::default() };
-    let input = Input { format, table: "t", limits, open: &open };
+    let input = Input { format, table: "t", limits, text: TextOptions::default(), open: &open };
     let found = match scan(&input) {
         Ok(found) => found,
         Err(error) => return Ok(error.to_string().chars().filter(|c| c.is_ascii_alphabetic()).take(24).collect()),

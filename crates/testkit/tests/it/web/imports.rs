@@ -83,12 +83,15 @@ fn what_is_wrong_with_a_file_is_said_by_line_and_early() {
         page.text
     );
     send(&ada, "notes.txt", b"x").expect(422).shows("Choose a format");
-    send(&ada, "empty.csv", b"").expect(422).shows("the file is empty");
+    assert!(!page.text.contains("start-import"), "there is nothing to import");
+    send(&ada, "empty.csv", b"").expect(422).shows("This file is empty.");
     let script =
         send(&ada, "make.sql", b"create table s (id integer primary key); insert into s values (1)").expect(303);
     let page = ada.follow(&script).expect(200).shows("This is a SQL script");
     let action = script.location.as_deref().unwrap().split('?').next().unwrap().to_owned();
-    let fields = [("table_name", ""), ("import_operation", "create"), ("branch_name", "main"), ("landing", "branch")];
+    assert!(!page.text.contains("name=\"table_name\"") && !page.text.contains("name=\"import_operation\""));
+    assert!(page.text.contains("id=\"start-import\""));
+    let fields = [("branch_name", "main"), ("landing", "branch")];
     let done = ada.submit(&page, &action, &fields).expect(303);
     ada.settled(done.location.as_deref().unwrap()).shows(">Succeeded<");
 }
@@ -119,7 +122,7 @@ fn a_script_sends_parts_and_lands_on_the_same_page() {
     assert!(
         told(ada.forge(open, &fields("a.bin", &size), &[]).expect(422))["error"].as_str().unwrap().contains("format")
     );
-    ada.forge(open, &fields("a.csv", "0"), &[]).expect(422);
+    ada.forge(open, &fields("a.csv", "0"), &[]).expect(422).shows("This file is empty.");
     ada.forge(open, &fields("a.csv", "99999999999999"), &[]).expect(422).shows("A file can have at most");
     let session = told(ada.forge(open, &fields("a.csv", &size), &[]).expect(201));
     let (part, next) = (session["parts"][0].as_str().unwrap(), session["next"].as_str().unwrap());
@@ -159,4 +162,86 @@ fn imports_are_for_writers_and_a_form_with_a_file_wants_its_token_first() {
     ada.submit_file(&forged, NEW, &[("file_type", "csv")], ("a.csv", b"a\n1\n"))
         .expect(403)
         .shows("Your session changed");
+}
+
+/// Returns the text of the page of an uploaded file without its line ends.
+fn preview(browser: &Browser, name: &str, bytes: &[u8]) -> (Page, String) {
+    let done = send(browser, name, bytes).expect(303);
+    let page = browser.follow(&done).expect(200);
+    let action = done.location.as_deref().unwrap().split('?').next().unwrap().to_owned();
+    (page, action)
+}
+
+#[test]
+fn the_preview_says_which_values_change_their_spelling() {
+    let (_server, ada, actor) = start();
+    let file = "phone,version,code,mixed\n+4712345678,1.10,1e5,1\n+4787654321,1.2,2e5,2.5\n";
+    let (page, action) = preview(&ada, "spelled.csv", file.as_bytes());
+    let chosen = page.text.matches("<option value=\"TEXT\" selected>").count();
+    assert_eq!(chosen, 1, "phone numbers are text: {}", page.text);
+    assert_eq!(page.text.matches("<option value=\"NUMERIC\" selected>NUMERIC</option>").count(), 1);
+    let page = page.shows("INTEGER: changes 2 values").shows("<code>+4712345678 → 4712345678</code>");
+    let page = page.shows("REAL: changes 1 value").shows("<code>1.10 → 1.1</code>");
+    let page = page.shows("<code>1e5 → 100000.0</code>").shows("<code>1 → 1.0</code>");
+    let mut fields = options(&page, "spelled", "create");
+    fields.extend(["TEXT", "TEXT", "TEXT", "NUMERIC"].map(|column_type| ("column_types", column_type)));
+    let done = ada.submit(&page, &action, &fields).expect(303);
+    ada.settled(done.location.as_deref().unwrap()).shows(">Succeeded<");
+    let rows = actor.read("ada/rivers", "main", "select * from spelled");
+    assert_eq!(rows, serde_json::json!([["+4712345678", "1.10", "1e5", "1"], ["+4787654321", "1.2", "2e5", "2.5"]]));
+}
+
+#[test]
+fn the_proposed_mode_can_succeed() {
+    let (_server, ada, actor) = start();
+    actor.write(
+        "ada/rivers",
+        "main",
+        "create table keyless (a text); create table keyed (id integer primary key, a text)",
+    );
+    let proposed = |name: &str, file: &str, mode: &str, table: &str| {
+        let (page, _) = preview(&ada, name, file.as_bytes());
+        let page = page.shows(&format!("<option value=\"{mode}\" selected>"));
+        assert_eq!(page.value_of("table_name"), table);
+    };
+    proposed("keyless.csv", "a\nx\n", "replace", "keyless");
+    proposed("keyed.csv", "id,a\n1,x\n", "update", "keyed");
+    proposed("keyed.csv", "a\nx\n", "replace", "keyed");
+    proposed("keyed.csv", "id,other\n1,x\n", "create", "keyed_2");
+    proposed("new.csv", "a\nx\n", "create", "new");
+}
+
+#[test]
+fn delimiter_and_encoding_are_chosen_where_they_apply() {
+    let (_server, ada, actor) = start();
+    let western = b"navn;\xe5r\nBj\xf8rn;1999\n";
+    let (page, action) = preview(&ada, "western.csv", western);
+    assert!(!page.text.contains("start-import"), "it is not UTF-8");
+    page.shows("not valid UTF-8").shows("id=\"text-options\"");
+    let again = format!("{action}?name=western.csv&delimiter=%3B&delimiter_typed=&encoding=windows-1252");
+    let page = ada.get(&again).expect(200).shows("år").shows("Bjørn").shows("<option value=\";\" selected>");
+    let done = ada.submit(&page, &action, &options(&page, "western", "create")).expect(303);
+    ada.settled(done.location.as_deref().unwrap()).shows(">Succeeded<");
+    assert_eq!(actor.read("ada/rivers", "main", "select * from western")[0], serde_json::json!(["Bjørn", "1999"]));
+
+    let (page, _) = preview(&ada, "tabs.tsv", b"a\tb\n1\t2\n");
+    page.shows("TSV").shows("value=\"b\"");
+    let (page, _) = preview(&ada, "list.json", b"[{\"a\": 1}]");
+    assert!(!page.text.contains("text-options"));
+}
+
+#[test]
+fn the_tables_of_a_sqlite_file_are_named() {
+    let (_server, ada, actor) = start();
+    let file = crate::files::sqlite(
+        "create table lakes (id integer primary key); create table seas (name text); insert into seas values ('North')",
+    );
+    let (page, action) = preview(&ada, "water.sqlite", &file);
+    page.shows("Tables in this file").shows(">lakes</a>").shows(">seas</a>");
+    let page = ada.get(&format!("{action}?name=water.sqlite&table=seas")).expect(200).shows("North");
+    let done = ada.submit(&page, &action, &options(&page, "seas", "create")).expect(303);
+    ada.settled(done.location.as_deref().unwrap()).shows(">Succeeded<");
+    assert_eq!(actor.read("ada/rivers", "main", "select name from seas")[0][0], "North");
+    let (page, _) = preview(&ada, "one.sqlite", &crate::files::sqlite("create table only_one (a)"));
+    page.shows("Table in this file: only_one");
 }

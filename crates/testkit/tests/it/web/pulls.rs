@@ -385,3 +385,81 @@ fn a_pull_with_a_trigger_or_a_view_says_so_on_each_of_its_pages() {
     let page = browser.get(&pull).expect(200);
     assert!(!page.text.contains("This pull request adds or changes"), "{}", page.text);
 }
+
+#[test]
+fn conflicts_are_decided_row_by_row() {
+    let (server, ada, _) = rivers();
+    let browser = signed_in(&server, "ada");
+    branch(&ada, "work");
+    ada.write("ada/rivers", "work", "UPDATE rivers SET km = 10 WHERE id = 1; UPDATE rivers SET km = 20, name = 'Labe' WHERE id = 2; UPDATE rivers SET km = 30 WHERE id = 3");
+    ada.write("ada/rivers", "main", "UPDATE rivers SET km = 11 WHERE id = 1; UPDATE rivers SET km = 21, name = 'Albis' WHERE id = 2; UPDATE rivers SET km = 31 WHERE id = 3");
+    let end = |name: &str| serde_json::json!({"database": {"owner": "ada", "name": "rivers"}, "branch_name": name});
+    let pull = serde_json::json!({"title": "Rows", "from_branch": end("work"), "to_branch": end("main")});
+    ada.post("/databases/ada/rivers/pulls", &pull).expect(201);
+    let conflicts = browser.get("/ada/rivers/pulls/1/conflicts").expect(200).shows("Row by row").shows("Other values");
+    let fields = [
+        ("side-0", "rows"),
+        ("row-side-0", "theirs"),
+        ("row-side-1", "value"),
+        ("row-1-value-0", "Elbe"),
+        ("row-1-null-1", "yes"),
+        ("row-side-2", "ours"),
+    ];
+    browser.submit(&conflicts, "/ada/rivers/pulls/1/merge", &fields).expect(303);
+    wait_for(&browser, "/ada/rivers/pulls/1", "id=\"end\"");
+    let rows = ada.read("ada/rivers", "main", "SELECT id, name, km FROM rivers ORDER BY id");
+    assert_eq!(rows, serde_json::json!([["1", "Rhein", "10"], ["2", "Elbe", null], ["3", "Isar", "31"]]));
+}
+
+#[test]
+fn views_have_sides_and_other_definitions_have_no_choice() {
+    let (server, ada, _) = rivers();
+    let browser = signed_in(&server, "ada");
+    ada.write("ada/rivers", "main", "CREATE VIEW v AS SELECT 1 AS x");
+    branch(&ada, "work");
+    let create = |x: u32| format!("DROP VIEW v; CREATE VIEW v AS SELECT {x} AS x");
+    ada.write("ada/rivers", "work", &create(2));
+    ada.write("ada/rivers", "main", &create(3));
+    let end = |name: &str| serde_json::json!({"database": {"owner": "ada", "name": "rivers"}, "branch_name": name});
+    let pull = |from: &str| serde_json::json!({"title": "Views", "from_branch": end(from), "to_branch": end("main")});
+    ada.post("/databases/ada/rivers/pulls", &pull("work")).expect(201);
+    let conflicts = browser.get("/ada/rivers/pulls/1/conflicts").expect(200).shows("changed on both sides");
+    browser.submit(&conflicts, "/ada/rivers/pulls/1/merge", &[("side-0", "theirs")]).expect(303);
+    wait_for(&browser, "/ada/rivers/pulls/1", "id=\"end\"");
+    assert_eq!(ada.read("ada/rivers", "main", "SELECT x FROM v"), serde_json::json!([["2"]]));
+
+    branch(&ada, "types");
+    ada.write(
+        "ada/rivers",
+        "types",
+        "ALTER TABLE rivers ADD COLUMN depth INTEGER; UPDATE rivers SET km = 1 WHERE id = 1",
+    );
+    ada.write("ada/rivers", "main", "ALTER TABLE rivers ADD COLUMN depth TEXT; UPDATE rivers SET km = 2 WHERE id = 1");
+    ada.post("/databases/ada/rivers/pulls", &pull("types")).expect(201);
+    let page = browser.get("/ada/rivers/pulls/2/conflicts").expect(200);
+    assert!(!page.text.contains("type=\"radio\"") && !page.text.contains("id=\"merge\""), "{}", page.text);
+}
+
+#[test]
+fn a_message_is_not_lost_to_a_fast_forward() {
+    let (server, ada, _) = rivers();
+    let browser = signed_in(&server, "ada");
+    let end = |name: &str| serde_json::json!({"database": {"owner": "ada", "name": "rivers"}, "branch_name": name});
+    for (number, fields, expected) in [
+        (1, &[][..], "Run SQL query"),
+        (2, &[("message", "My own words")][..], "My own words"),
+        (3, &[("merge_commit", "yes")][..], "Merge pull request #3"),
+    ] {
+        let name = format!("ahead-{number}");
+        branch(&ada, &name);
+        ada.write("ada/rivers", &name, &format!("UPDATE rivers SET km = {number} WHERE id = 1"));
+        let pull = serde_json::json!({"title": "Ahead", "from_branch": end(&name), "to_branch": end("main")});
+        ada.post("/databases/ada/rivers/pulls", &pull).expect(201);
+        let path = format!("/ada/rivers/pulls/{number}");
+        let page = browser.get(&path).expect(200).shows("id=\"fast-forward\"").shows("Create a merge commit");
+        browser.submit(&page, &format!("{path}/merge"), fields).expect(303);
+        wait_for(&browser, &path, "id=\"end\"");
+        let commits = ada.get("/databases/ada/rivers/commits?page_size=1").expect(200).data();
+        assert!(commits[0]["message"].as_str().unwrap().starts_with(expected), "{commits}");
+    }
+}

@@ -22,7 +22,7 @@ fn a_read_gives_rows_types_and_an_address_to_share() {
     assert_eq!(csv.expect(200).text, "name,km,gone,bytes\nRhein,1233,,AP8=\nElbe,1094,,AP8=\n");
     browser.get(&sql("SELEC 1")).expect(200).shows("query error: Error parsing SQL");
     browser.get("/ada/rivers/sql.csv?q=SELEC+1").expect(422).shows("Error parsing SQL");
-    browser.get("/ada/rivers/sql?q=SELECT+1&ref=nowhere").expect(404).shows("Branch, tag or commit not found");
+    browser.get("/ada/rivers/sql?q=SELECT+1&ref=nowhere").expect(404).shows("There is no branch, tag or commit named");
 }
 
 #[test]

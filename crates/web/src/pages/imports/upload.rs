@@ -30,6 +30,7 @@ use crate::paths;
 /// Size of the parts that the script uploads, in bytes.
 const PART_BYTES: u64 = 8 << 20;
 const FIELDS: &[&str] = &["file", "file_type"];
+const EMPTY_FILE: &str = "This file is empty. Choose a file with content.";
 
 #[derive(Template)]
 #[template(path = "import_new.html")]
@@ -80,6 +81,8 @@ enum Rejected {
     Foreign,
     /// The file or a field is invalid.
     Refused(ApiError),
+    /// The file has no bytes.
+    Empty,
     /// The format was neither chosen nor detected.
     Format(&'static str),
 }
@@ -108,6 +111,7 @@ pub(crate) async fn receive(request: HttpRequest, payload: web::Payload) -> Page
         Ok((upload, file_name)) => return visit.redirect(&next(&frame, &upload, &file_name)),
         Err(Rejected::Foreign) => return Err(PageError::ForeignForm),
         Err(Rejected::Format(why)) => form.wrong("file_type", why),
+        Err(Rejected::Empty) => form.wrong("file", EMPTY_FILE),
         Err(Rejected::Refused(refusal)) => form.refused(HandlerError::of(refusal, &request), FIELDS)?,
     };
     let page = page(&visit, frame, form);
@@ -160,7 +164,10 @@ fn take(
                 let imports = hub.imports();
                 let stored = imports.store_file(access, &mut form.part(), FORM_FILE_BYTES);
                 let kept = stored.and_then(|stored| imports.keep_file(access, stored, file_type));
-                let kept = kept.map_err(|error| Rejected::Refused(error.into()))?;
+                let kept = kept.map_err(|error| match error {
+                    ImportError::EmptyFile => Rejected::Empty,
+                    error => Rejected::Refused(error.into()),
+                })?;
                 // Reads to the end of the form, so that the client has finished sending.
                 while form.next_part().map_err(broken)?.is_some() {}
                 return Ok((kept, part.file_name));
@@ -183,6 +190,9 @@ pub(crate) async fn open(posted: FormPost) -> PageResult {
     let Ok(content_length) = posted.form.line("size").parse::<u64>() else {
         return refused("The file size is not a number.".to_owned());
     };
+    if content_length == 0 {
+        return refused(EMPTY_FILE.to_owned());
+    }
     let most = u64::from(posted.state.services.limits().import_parts);
     let num_parts = content_length.div_ceil(PART_BYTES).clamp(1, most.max(1));
     let wanted = NewUpload { content_length, num_parts, file_type };

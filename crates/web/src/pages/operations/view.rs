@@ -97,8 +97,11 @@ fn status(status: &OperationStatus) -> (&'static str, &'static str) {
 
 fn work(work: &Work) -> (String, Vec<(&'static str, String)>, Option<String>) {
     match work {
-        Work::SqlWrite { from_branch, to_branch, statements, message } => {
+        Work::SqlWrite { from_branch, to_branch, statements, message, expected_head: _, start } => {
             let mut facts = vec![(MESSAGE, message.clone())];
+            if let Some(start) = start {
+                facts.push(("Branch created at", start.to_string()));
+            }
             if from_branch != to_branch {
                 facts.push(("From branch", from_branch.to_string()));
             }

@@ -1,9 +1,11 @@
-//! `/{owner}/{database}/pulls/{number}/conflicts`: the conflicts of a pull request, resolved by choosing a side per table.
+//! `/{owner}/{database}/pulls/{number}/conflicts`: the conflicts of a pull request, resolved by a side per table, or a version or values
+//! per row.
 
 use askama::Template;
 use branchyard_domain::access::Read;
 use branchyard_domain::entities::{Cell, Conflict, ConflictKind, PullState};
 use branchyard_domain::errors::PullError;
+use branchyard_http_common::key_parameter;
 
 use super::{PullHeader, PullTab, edges, open, trouble};
 use crate::changes::CHARACTERS;
@@ -22,6 +24,8 @@ const SOME: usize = 10;
 const PAGE: usize = 50;
 /// Maximum number of tables that can be resolved at once.
 const TABLES: usize = 50;
+/// Maximum number of columns of a row whose values can be typed.
+const TYPED_COLUMNS: usize = 10;
 /// Columns shown per row.
 const COLUMNS: usize = 30;
 
@@ -47,6 +51,24 @@ struct ConflictView {
     columns: Vec<String>,
     hidden_columns: usize,
     sides: Vec<SideRow>,
+    choice: Option<RowChoice>,
+}
+
+/// The choice of a version of a row, or of values.
+struct RowChoice {
+    /// Number of the choice on the page.
+    number: usize,
+    /// The key as the form sends it.
+    key: String,
+    /// The columns in which both sides differ, if the row can have values of its own.
+    values: Vec<ValueField>,
+}
+
+/// A column whose value can be typed.
+struct ValueField {
+    column: String,
+    value: String,
+    is_null: bool,
 }
 
 /// The conflicts of a table.
@@ -55,6 +77,8 @@ struct ConflictTable {
     count: String,
     /// Whether choosing a side resolves all conflicts of the table.
     has_sides: bool,
+    /// Whether the page shows each conflict of the table with a choice of its own.
+    has_choices: bool,
     conflicts: Vec<ConflictView>,
     more: Option<String>,
 }
@@ -110,7 +134,7 @@ pub(crate) async fn show(visit: PageContext) -> PageResult {
         only.is_none() && !all.is_empty() && all.len() <= TABLES && all.iter().all(|table| table.has_sides);
     let unnamed = all.len().saturating_sub(TABLES);
     let tables = all.into_iter().take(TABLES).collect();
-    let message = format!("Merge pull request #{}: {}", pull.number, pull.title);
+    let message = super::merge::default_message(&pull);
     visit.page(|shell| ConflictsPage { shell, frame, head, tables, unnamed, can_be_settled, trouble, only, message })
 }
 
@@ -119,13 +143,21 @@ fn tables(found: &[Conflict], path: &str, branches: &(String, String)) -> Vec<Co
     let is_cut = found.len() == LOOKED_AT;
     let groups: Vec<&[Conflict]> = found.chunk_by(|a, b| a.table == b.table).collect();
     let last = groups.len();
+    let mut number = 0;
     let table = |(at, group): (usize, &[Conflict])| {
         let name = group.first().map(|conflict| conflict.table.clone()).unwrap_or_default();
         let count = format::counted(group.len() as u64, "conflict", "conflicts");
+        let mut conflicts = Vec::with_capacity(group.len().min(SOME));
+        for conflict in group.iter().take(SOME) {
+            let choice = choice(conflict, number);
+            number += usize::from(choice.is_some());
+            conflicts.push(ConflictView { choice, ..shown(conflict, branches) });
+        }
         ConflictTable {
             count: if is_cut && at + 1 == last { format!("at least {count}") } else { count },
-            has_sides: group.iter().all(|conflict| conflict.kind == ConflictKind::Row),
-            conflicts: group.iter().take(SOME).map(|conflict| shown(conflict, branches)).collect(),
+            has_sides: group.iter().all(|conflict| matches!(conflict.kind, ConflictKind::Row | ConflictKind::Object)),
+            has_choices: group.len() <= SOME && conflicts.iter().all(|conflict| conflict.choice.is_some()),
+            conflicts,
             more: (group.len() > SOME).then(|| paths::with_query(path, &[("table", &name)])),
             name,
         }
@@ -139,6 +171,7 @@ fn one_table(name: &str, found: &[Conflict], skip: usize, path: &str, branches: 
         name: name.to_owned(),
         count: format!("starting at conflict {}", format::count(skip as u64 + 1)),
         has_sides: false,
+        has_choices: false,
         conflicts: found.iter().take(PAGE).map(|conflict| shown(conflict, branches)).collect(),
         more: (found.len() > PAGE).then(|| paths::with_query(path, &[("table", name), ("skip", &next)])),
     }
@@ -163,7 +196,7 @@ fn shown(conflict: &Conflict, (ours, theirs): &(String, String)) -> ConflictView
             side("Ours", ours.clone(), &conflict.ours, conflict, &columns),
             side("Theirs", theirs.clone(), &conflict.theirs, conflict, &columns),
         ],
-        ConflictKind::Schema | ConflictKind::Constraint => Vec::new(),
+        ConflictKind::Schema | ConflictKind::Object | ConflictKind::Constraint => Vec::new(),
     };
     ConflictView {
         key: key.join(", "),
@@ -171,7 +204,38 @@ fn shown(conflict: &Conflict, (ours, theirs): &(String, String)) -> ConflictView
         hidden_columns: columns.len().saturating_sub(COLUMNS),
         columns: columns.into_iter().take(COLUMNS).collect(),
         sides,
+        choice: None,
     }
+}
+
+/// Returns the choice for a row, unless its key cannot be sent by a form. Values can be typed if both sides have the row and show the
+/// values in which they differ in full.
+fn choice(conflict: &Conflict, number: usize) -> Option<RowChoice> {
+    let is_column =
+        |name: &String| [&conflict.ours, &conflict.theirs].into_iter().any(|row| cell_of(row, name).is_some());
+    let key: Option<Vec<(&str, String)>> = conflict
+        .primary_key
+        .iter()
+        .map(|(name, cell)| {
+            let view = rows::CellView::of(cell, CHARACTERS);
+            (view.is_findable() && is_column(name)).then_some((name.as_str(), view.text))
+        })
+        .collect();
+    let key = key.filter(|key| conflict.kind == ConflictKind::Row && !key.is_empty())?;
+    let differing = conflict.ours.iter().flatten().filter(|(name, cell)| cell_of(&conflict.theirs, name) != Some(cell));
+    let field = |(name, cell): &(String, Cell)| {
+        let views = [Some(cell), cell_of(&conflict.theirs, name)]
+            .map(|cell| cell.map(|cell| rows::CellView::of(cell, CHARACTERS)));
+        let [Some(ours), Some(theirs)] = views else { return None };
+        let is_shown = |view: &rows::CellView| view.is_findable() || view.kind == rows::CellKind::Null;
+        let is_null = ours.kind == rows::CellKind::Null;
+        let value = if is_null { String::new() } else { ours.text.clone() };
+        (is_shown(&ours) && is_shown(&theirs)).then(|| ValueField { column: name.clone(), value, is_null })
+    };
+    let values: Option<Vec<ValueField>> = differing.map(field).collect();
+    let values = values.filter(|values| values.len() <= TYPED_COLUMNS && conflict.theirs.is_some()).unwrap_or_default();
+    let key = key_parameter(key.iter().map(|(name, text)| (*name, text.as_str())));
+    Some(RowChoice { number, key, values })
 }
 
 /// Returns all columns. If there are more than `COLUMNS`, columns that a side changed come first.

@@ -94,6 +94,8 @@ struct PullPage {
     merging: Merging,
     /// Why the last merge failed.
     failed: Option<String>,
+    /// Whether the target can move to the source without a merge commit.
+    is_fast_forward: bool,
     /// The head of the source branch that is shown, and its page.
     shown: Option<(String, String)>,
     /// Why the changes are hidden.
@@ -169,7 +171,7 @@ async fn page<L: Level>(
         Some(OperationStatus::Succeeded(_)) => read(visit, access, &frame, PullTab::Conversation).await?,
         _ => (pull, head),
     };
-    let (merging, failed) = merging(visit, access, &pull, last).await?;
+    let (merging, failed, is_fast_forward) = merging(visit, access, &pull, last).await?;
     let now = visit.state.services.now();
     // Events between the comments of this page, and after them on the last page.
     let (begin, stop) = (after.map(|(at, _)| at), comments.last().filter(|_| has_more).map(|last| last.created_at));
@@ -203,6 +205,7 @@ async fn page<L: Level>(
         end,
         merging,
         failed,
+        is_fast_forward,
         shown,
         hidden,
         asks_to_publish,
@@ -268,31 +271,32 @@ async fn merging<L: Level>(
     access: &DatabaseAccess<L>,
     pull: &Pull,
     last: Option<OperationStatus>,
-) -> Result<(Merging, Option<String>), PageError> {
+) -> Result<(Merging, Option<String>, bool), PageError> {
     if pull.state != PullState::Open {
-        return Ok((Merging::Over, None));
+        return Ok((Merging::Over, None, false));
     }
     let failed = match last {
-        Some(OperationStatus::Queued) => return Ok((Merging::UnderWay("The merge is queued."), None)),
-        Some(OperationStatus::Running) => return Ok((Merging::UnderWay("Merging…"), None)),
+        Some(OperationStatus::Queued) => return Ok((Merging::UnderWay("The merge is queued."), None, false)),
+        Some(OperationStatus::Running) => return Ok((Merging::UnderWay("Merging…"), None, false)),
         Some(OperationStatus::Failed(failure)) => Some(sentence(&failure.detail)),
         Some(OperationStatus::Succeeded(_)) | None => None,
     };
     if pull.content.fetch_due_at.is_some() {
-        return Ok((Merging::UnderWay("Fetching the commits of the source branch…"), failed));
+        return Ok((Merging::UnderWay("Fetching the commits of the source branch…"), failed, false));
     }
     let edges = match shown(visit, access, pull).await? {
         Ok(ShownPull { edges, gone: None }) => edges,
-        Ok(ShownPull { gone: Some(GoneBranch::Target), .. }) => return Ok((Merging::TargetGone, failed)),
+        Ok(ShownPull { gone: Some(GoneBranch::Target), .. }) => return Ok((Merging::TargetGone, failed, false)),
         Ok(ShownPull { gone: Some(GoneBranch::Source), .. }) => {
             let may_restore = source(visit, pull).await?.is_some();
-            return Ok((Merging::SourceGone(may_restore), failed));
+            return Ok((Merging::SourceGone(may_restore), failed, false));
         }
-        Err(text) => return Ok((Merging::Trouble(text), failed)),
+        Err(text) => return Ok((Merging::Trouble(text), failed, false)),
     };
     if edges.base == edges.theirs {
-        return Ok((Merging::NothingToDo, failed));
+        return Ok((Merging::NothingToDo, failed, false));
     }
+    let is_fast_forward = edges.base == edges.ours;
     let access = access.clone();
     let found = visit
         .read(move |hub| -> Result<_, PullError> {
@@ -303,7 +307,7 @@ async fn merging<L: Level>(
             }
         })
         .await?;
-    Ok((found, failed))
+    Ok((found, failed, is_fast_forward))
 }
 
 /// Returns the source database of the pull request, if the viewer can write to it.

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use branchyard_domain::access::Write;
-use branchyard_domain::entities::Side;
+use branchyard_domain::entities::{Cell, Pull, ResolvedRow, RowResolution, Side};
 use branchyard_domain::errors::{PortError, PullError};
 use branchyard_domain::usecases::MergePull;
 use branchyard_domain::values::LongText;
+use branchyard_http_common::parse_key_parameter;
 
 use super::{PullTab, open};
 use crate::error_page::PageError;
@@ -21,7 +22,14 @@ pub(crate) async fn send(posted: FormPost) -> PageResult {
         Ok(message) => message,
         Err(error) => return posted.redirect_saying(&head.path, &format!("Not merged: {error}.")),
     };
-    let how = MergePull { message: Some(message), resolve: decisions(&posted.form) };
+    let rows = match row_decisions(&posted.form) {
+        Ok(rows) => rows,
+        Err(text) => return posted.redirect_saying(&head.path, &format!("Not merged: {text}.")),
+    };
+    // A message of one's own needs a commit to be in.
+    let is_own = !matches!(message.as_str().trim(), "") && message.as_str() != default_message(&pull);
+    let fast_forward = !is_own && !posted.form.is_checked("merge_commit");
+    let how = MergePull { message: Some(message), resolve: decisions(&posted.form), rows, fast_forward };
     let accepted =
         posted.write(move |hub| Ok::<_, PortError>(hub.pulls().merge(&access, pull.number, how, None))).await?;
     match accepted {
@@ -38,6 +46,51 @@ pub(crate) async fn send(posted: FormPost) -> PageResult {
         ) => posted.redirect_saying(&head.path, &format!("Not merged: {error}.")),
         Err(error) => Err(PageError::refused(error.into(), posted.request())),
     }
+}
+
+/// Returns the message of a merge that a form proposes.
+pub(super) fn default_message(pull: &Pull) -> String {
+    format!("Merge pull request #{}: {}", pull.number, pull.title)
+}
+
+/// Returns the decisions about rows, from the fields `row-table-0`, `row-key-0` and `row-side-0`, and so on. A side `value` has the
+/// columns `row-0-column-0` with the values `row-0-value-0`, or NULL if `row-0-null-0` is checked.
+fn row_decisions(form: &Form) -> Result<Vec<RowResolution>, String> {
+    let mut rows = Vec::new();
+    for at in 0.. {
+        let table = form.text(&format!("row-table-{at}"));
+        if table.is_empty() {
+            break;
+        }
+        let becomes = match form.line(&format!("row-side-{at}")).as_str() {
+            "ours" => ResolvedRow::Of(Side::Ours),
+            "theirs" => ResolvedRow::Of(Side::Theirs),
+            "value" => ResolvedRow::With(values(form, at)),
+            _ => continue,
+        };
+        let primary_key =
+            parse_key_parameter(&form.text(&format!("row-key-{at}"))).map_err(|faults| faults.join("; "))?;
+        rows.push(RowResolution { table, primary_key, becomes });
+        if rows.len() > MergePull::MOST_ROWS {
+            return Err(format!("at most {} rows can be resolved one by one", MergePull::MOST_ROWS));
+        }
+    }
+    Ok(rows)
+}
+
+fn values(form: &Form, row: usize) -> Vec<(String, Cell)> {
+    let fields = (0..).map_while(|at| {
+        let column = form.text(&format!("row-{row}-column-{at}"));
+        if column.is_empty() {
+            return None;
+        }
+        let cell = match form.is_checked(&format!("row-{row}-null-{at}")) {
+            true => Cell::Null,
+            false => Cell::Text(form.text(&format!("row-{row}-value-{at}")).into_bytes()),
+        };
+        Some((column, cell))
+    });
+    fields.collect()
 }
 
 /// Returns the chosen side per table, from the fields `table-0` and `side-0`, `table-1` and `side-1`, and so on.

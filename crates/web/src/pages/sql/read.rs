@@ -3,8 +3,9 @@
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
+use actix_web::http::StatusCode;
 use askama::Template;
-use branchyard_domain::access::{DatabaseAccess, Query};
+use branchyard_domain::access::{DatabaseAccess, Level, Query};
 use branchyard_domain::errors::ReadError;
 use branchyard_domain::ports::{CancellationToken, Column, ReadQuery, RowSink, SqlFailure, ValueRef};
 use branchyard_domain::usecases::ReadEnd;
@@ -12,6 +13,7 @@ use branchyard_domain::values::CommitHash;
 use branchyard_http_common::{Waiting, segment, storage_class};
 
 use super::{Outlines, outlines};
+use crate::api_snippets::ApiSnippets;
 use crate::changes::CHARACTERS;
 use crate::database::{self, DatabaseFrame, DatabaseTab, ShownVersion};
 use crate::error_page::PageError;
@@ -96,6 +98,7 @@ struct ResultView {
     /// The number of rows and the time taken.
     summary: String,
     csv: String,
+    api: ApiSnippets,
 }
 
 /// The outcome of a statement.
@@ -119,14 +122,16 @@ struct SqlPage {
     q: String,
     outlines: Outlines,
     outcome: ReadOutcome,
-    /// The URL of the same query in the API.
-    api: String,
 }
 
 /// `GET /{owner}/{database}/sql?q=…&ref=…`
 pub(crate) async fn show(visit: PageContext) -> PageResult {
     let (access, frame) = database::open::<Query>(&visit, DatabaseTab::Sql).await.map_err(PageError::of_sql)?;
-    let at = database::at(&visit, &access, &frame).await?;
+    // Without such a ref, the statement stays in the editor and does not run.
+    let (at, missing) = match database::at(&visit, &access, &frame).await {
+        Err(PageError::NoSuchRef { name, .. }) => (database::at_default(&visit, &access, &frame).await?, Some(name)),
+        at => (at?, None),
+    };
     let q = visit.parameter("q").unwrap_or_default().replace("\r\n", "\n");
     if visit.parameter("write").is_some() {
         return visit.redirect(&write_address(&frame, &q));
@@ -134,15 +139,18 @@ pub(crate) async fn show(visit: PageContext) -> PageResult {
     let (of, commit) = (access.clone(), at.commit.clone());
     let outlines = visit.read(move |hub| outlines(hub, &of, &commit)).await?;
     let max = visit.state.config.sql.max_statement_bytes_get;
-    let outcome = match q.len() {
+    let status = if missing.is_some() { StatusCode::NOT_FOUND } else { StatusCode::OK };
+    let outcome = match (missing, q.len()) {
+        (Some(name), _) => {
+            ReadOutcome::Failed(format!("There is no branch, tag or commit named '{name}'. Choose another version."))
+        }
         _ if q.trim().is_empty() => ReadOutcome::Nothing,
-        long if long > max => ReadOutcome::Failed(format!(
+        (None, long) if long > max => ReadOutcome::Failed(format!(
             "This statement has {long} bytes; a URL can hold {max}. Send it to the API with POST instead."
         )),
         _ => run(&visit, &access, &frame, &at, &q).await?,
     };
-    let api = format!("{}/api/v2/databases{}/sql", visit.state.config.public_url, frame.path);
-    visit.page(|shell| SqlPage { shell, frame, at, q, outlines, outcome, api })
+    visit.render(status, |shell| SqlPage { shell, frame, at, q, outlines, outcome })
 }
 
 fn write_address(frame: &DatabaseFrame, q: &str) -> String {
@@ -168,13 +176,27 @@ async fn run(
                 format!("{count} in {milliseconds} ms")
             };
             let csv = format!("{}/sql.csv?ref={}&q={}", frame.path, at.commit, segment(q));
-            Ok(ReadOutcome::Rows(ResultView { rows, summary, csv }))
+            let api = api_snippets(visit, access, frame, &at.commit, q);
+            Ok(ReadOutcome::Rows(ResultView { rows, summary, csv, api }))
         }
         ReadEnd::Failed(SqlFailure::NotARead | SqlFailure::SeveralStatements) => {
             Ok(ReadOutcome::Writes(frame.may_write.then(|| write_address(frame, q))))
         }
         ReadEnd::Failed(failure) => Ok(ReadOutcome::Failed(explained(&failure))),
     }
+}
+
+/// Returns the request of the API that runs a statement at a commit.
+pub(in crate::pages) fn api_snippets<L: Level>(
+    visit: &PageContext,
+    access: &DatabaseAccess<L>,
+    frame: &DatabaseFrame,
+    at: &CommitHash,
+    statement: &str,
+) -> ApiSnippets {
+    let url = format!("{}/api/v2/databases{}/sql", visit.state.config.public_url, frame.path);
+    let is_open = visit.state.services.limits().anonymous_sql && access.database().anonymous_sql;
+    ApiSnippets::of_query(&url, at.as_str(), statement, frame.is_private || !is_open)
 }
 
 /// Describes a failed statement. Timeouts are worded for people; other errors read as in the APIs.

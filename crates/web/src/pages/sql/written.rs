@@ -55,10 +55,12 @@ pub(crate) async fn show(visit: PageContext) -> PageResult {
     let (access, frame) = database::open::<Read>(&visit, DatabaseTab::Sql).await?;
     let operation = operation(&visit, &access).await?;
     let is_concealed = operation.is_concealed();
-    let Work::SqlWrite { from_branch, to_branch, statements, .. } = operation.work else {
+    let Work::SqlWrite { from_branch, to_branch, statements, start, .. } = operation.work else {
         return Err(PageError::nothing_here());
     };
-    let (from, branch) = (from_branch.to_string(), to_branch.to_string());
+    // A branch that was made for the statements is offered to the default branch.
+    let from = if start.is_some() { frame.default_branch.clone() } else { from_branch.to_string() };
+    let branch = to_branch.to_string();
     let standing = match operation.status {
         _ if is_concealed => WriteStatus::Concealed,
         OperationStatus::Queued => WriteStatus::Waiting("Queued…"),
@@ -89,7 +91,8 @@ fn done(frame: &DatabaseFrame, outcome: Outcome, from: &str, branch: &str) -> Wr
     let pulls = format!("{}/pulls/new", frame.path);
     let is_for_pull = from != branch && changed.is_some();
     WrittenOutcome {
-        rows: outcome.rows_affected.map(|rows| format::counted(rows, "row", "rows")),
+        // Definitions change without rows.
+        rows: outcome.rows_affected.filter(|rows| *rows > 0).map(|rows| format::counted(rows, "row", "rows")),
         commit: changed.map(|commit| (format::short(&commit), frame.commit(&commit))),
         pull: is_for_pull.then(|| paths::with_query(&pulls, &[("from", branch), ("to", from)])),
         tables: paths::with_query(&frame.path, &[("ref", if branch == frame.default_branch { "" } else { branch })]),

@@ -1,0 +1,3 @@
+DELETE FROM uploads WHERE file_type = 'tsv';
+ALTER TABLE uploads DROP CONSTRAINT uploads_file_type_check;
+ALTER TABLE uploads ADD CONSTRAINT uploads_file_type_check CHECK (file_type IN ('csv', 'psv', 'xlsx', 'json', 'sql', 'yaml', 'parquet', 'sqlite'));
