@@ -14,7 +14,7 @@ const ALLOWED: &[(&str, Uses)] = &[
     ("auth", Uses::Only(&[])),
     ("imports", Uses::Only(&[])),
     // Tests read the files with `imports`.
-    ("exports", Uses::Only(&["domain"])),
+    ("exports", Uses::Only(&["domain", "imports"])),
     ("sqlite-lexer", Uses::Only(&[])),
     ("remote-protocol", Uses::Only(&["auth"])),
     ("confinement", Uses::Only(&[])),

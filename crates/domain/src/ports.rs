@@ -19,12 +19,12 @@ pub use cluster::{Cluster, ClusterError};
 pub use data_keys::{DataKeys, WrappedDataKey};
 pub use database_store::{DatabaseStore, ObjectDigest, ObjectInfo, StoreError};
 pub use engine::{
-    BatchedWrite, CancellationToken, ChangedRows, Chunk, Collected, CollectedRows, Column, DatabaseFiles, Engine,
-    EngineError, HeldChunk, HistoryChange, HistoryPage, HistoryPosition, HistoryQuery, ImportColumn, ImportJob,
-    ImportTarget, KeptCommits, KeptHeads, MergeJob, MergeOutcome, PreviewJob, PreviewPlace, PreviewRefusal, Previewed,
-    PreviewedTable, PushedHistory, Reachability, ReadQuery, ReadReport, RecordedFormats, RowOrder, RowPage, RowSink,
-    RowTest, ScriptJob, Selected, Selection, SqlFailure, SqliteExport, StartedRead, TableScan, Test, ValueRef,
-    WriteJob, WritePreview, Written, write_one_by_one,
+    BatchedWrite, CancellationToken, ChangedRows, Chunk, Collected, CollectedRows, Column, ColumnQuery, ColumnValues,
+    DatabaseFiles, Engine, EngineError, HeldChunk, HistoryChange, HistoryPage, HistoryPosition, HistoryQuery,
+    ImportColumn, ImportJob, ImportTarget, KeptCommits, KeptHeads, MergeJob, MergeOutcome, PreviewJob, PreviewPlace,
+    PreviewRefusal, Previewed, PreviewedTable, PushedHistory, Reachability, ReadQuery, ReadReport, RecordedFormats,
+    RowOrder, RowPage, RowSink, RowTest, ScriptJob, Selected, Selection, SqlFailure, SqliteExport, StartedRead,
+    TableScan, Test, ValueRef, WriteJob, WritePreview, Written, write_one_by_one,
 };
 pub use formats::{
     ColumnSpelling, FormatError, FormatInput, Formats, ImportFile, InferredColumn, Opener, Respelled, RowSource,

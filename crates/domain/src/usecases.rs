@@ -75,7 +75,7 @@ use std::time::Duration;
 pub use activities::{Activities, News};
 pub use administration::{Administration, UserStanding};
 pub use branches::{Branches, DeletedBranch, Divergence, NewBranch};
-pub use browse::{Browse, LookEnd, TableSize};
+pub use browse::{Browse, LookEnd, TableSize, ValuesFound};
 pub use collaborators::Collaborators;
 pub use collections::{CollectionStep, Collections};
 pub use databases::{DatabaseView, Databases, EditDatabase, NewDatabase};

@@ -5,9 +5,9 @@ use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use branchyard_domain::ports::{
-    Column, EngineError, ReadQuery, RowSink, RowTest, Selected, Selection, SqlFailure, Test, ValueRef,
+    Column, EngineError, ReadQuery, RowSink, RowTest, Selected, Selection, SqlFailure, ValueRef,
 };
-use branchyard_sqlite_lexer::{quote_name, quote_text};
+use branchyard_sqlite_lexer::quote_name;
 
 use crate::connection::Connection;
 use crate::diff::TableSide;
@@ -15,9 +15,11 @@ use crate::engine::DoltliteEngine;
 use crate::read::{read, read_with};
 use crate::sql::errors;
 
+mod column_values;
 mod keyless_sink;
 mod order;
 
+pub(crate) use column_values::column_values;
 use keyless_sink::KeylessSink;
 use order::ScanOrder;
 
@@ -31,7 +33,7 @@ pub(crate) fn rows(
     let found = TableSide::find(connection, wanted.table).map_err(fault)?;
     let table = found.ok_or_else(|| EngineError::NoSuchTable(wanted.table.to_owned()))?;
     let order = ScanOrder::of(connection, &table, wanted).map_err(fault)?;
-    let tests = wanted.tests.iter().map(condition).collect::<Result<Vec<_>, _>>()?;
+    let tests = conditions(wanted.tests)?;
     let began = Instant::now();
     let mut placed = KeylessSink::new(sink, &order, wanted);
     for part in order.parts(wanted.after)? {
@@ -63,9 +65,9 @@ pub(crate) fn count(
 ) -> Result<u64, EngineError> {
     let found = TableSide::find(connection, table).map_err(|error| errors::fault("find a table", error))?;
     let table = found.ok_or_else(|| EngineError::NoSuchTable(table.to_owned()))?;
-    let tests = tests.iter().map(condition).collect::<Result<Vec<_>, _>>()?;
-    let conditions: Vec<&str> = tests.iter().map(String::as_str).collect();
-    let sql = format!("SELECT count(*) FROM {}{}", quote_name(&table.name), all_of(&conditions));
+    let tests = conditions(tests)?;
+    let tests: Vec<&str> = tests.iter().map(String::as_str).collect();
+    let sql = format!("SELECT count(*) FROM {}{}", quote_name(&table.name), all_of(&tests));
     let mut counted = RowCount(0);
     read(engine, connection, &ReadQuery::new(&sql, timeout), &mut counted)?;
     Ok(counted.0)
@@ -92,22 +94,11 @@ fn all_of(conditions: &[&str]) -> String {
     if conditions.is_empty() { String::new() } else { format!(" WHERE {}", conditions.join(" AND ")) }
 }
 
-fn condition(test: &RowTest) -> Result<String, EngineError> {
-    let column = quote_name(&test.column);
-    let value = || {
-        let refused = || EngineError::Sql {
-            failure: SqlFailure::Engine("a value to look for holds a NUL character".to_owned()),
-            statement: 1,
-        };
-        quote_text(&test.value).ok_or_else(refused)
+/// Returns the conditions of all tests.
+fn conditions(tests: &[RowTest]) -> Result<Vec<String>, EngineError> {
+    let refused = || EngineError::Sql {
+        failure: SqlFailure::Engine("a value to look for holds a NUL character".to_owned()),
+        statement: 1,
     };
-    Ok(match test.test {
-        Test::Equals => format!("{column} = {}", value()?),
-        Test::Differs => format!("{column} IS NOT {}", value()?),
-        Test::Contains => format!("instr(lower({column}), lower({})) > 0", value()?),
-        Test::Less => format!("{column} < {}", value()?),
-        Test::More => format!("{column} > {}", value()?),
-        Test::IsNull => format!("{column} IS NULL"),
-        Test::IsNotNull => format!("{column} IS NOT NULL"),
-    })
+    RowTest::conditions(tests).ok_or_else(refused)
 }

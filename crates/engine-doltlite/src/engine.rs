@@ -11,10 +11,11 @@ use branchyard_domain::entities::{
     Commit, Conflict, LogEntry, LogPosition, SchemaObject, Signature, TableChange, TableSchema,
 };
 use branchyard_domain::ports::{
-    BatchedWrite, ChangedRows, Chunk, Collected, Engine, EngineError, HeldChunk, HistoryPage, HistoryPosition,
-    HistoryQuery, ImportJob, KeptCommits, KeptHeads, MergeJob, MergeOutcome, PreviewJob, Previewed, PushedHistory,
-    Reachability, ReadQuery, ReadReport, RecordedFormats, RowPage, RowSink, RowSource, RowTest, ScriptJob, Selected,
-    Selection, SessionRequest, SqliteExport, TableScan, WriteJob, Written, write_one_by_one,
+    BatchedWrite, ChangedRows, Chunk, Collected, ColumnQuery, ColumnValues, Engine, EngineError, HeldChunk,
+    HistoryPage, HistoryPosition, HistoryQuery, ImportJob, KeptCommits, KeptHeads, MergeJob, MergeOutcome, PreviewJob,
+    Previewed, PushedHistory, Reachability, ReadQuery, ReadReport, RecordedFormats, RowPage, RowSink, RowSource,
+    RowTest, ScriptJob, Selected, Selection, SessionRequest, SqliteExport, TableScan, WriteJob, Written,
+    write_one_by_one,
 };
 use branchyard_domain::values::{ChunkHash, CommitHash, CommitPrefix, DatabaseId};
 use parking_lot::Mutex;
@@ -652,6 +653,15 @@ impl Engine for DoltliteEngine {
         timeout: Duration,
     ) -> Result<u64, EngineError> {
         self.reading_guarded(database, at, |connection| crate::browse::count(self, connection, table, tests, timeout))
+    }
+
+    fn column_values(
+        &self,
+        database: DatabaseId,
+        at: &CommitHash,
+        query: &ColumnQuery<'_>,
+    ) -> Result<ColumnValues, EngineError> {
+        self.reading_guarded(database, at, |connection| crate::browse::column_values(self, connection, query))
     }
 
     fn write(&self, database: DatabaseId, job: &WriteJob<'_>) -> Result<Written, EngineError> {

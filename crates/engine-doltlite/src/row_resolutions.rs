@@ -129,7 +129,7 @@ fn find<'a>(
                 let given = in_order(key, &resolution.primary_key).unwrap_or_default();
                 given.iter().zip(&cells).all(|(given, stored)| is_meant(given, stored))
             };
-            let Some(at) = candidates.iter().position(|resolution| is_same(&resolution)) else { return Ok(None) };
+            let Some(at) = candidates.iter().position(is_same) else { return Ok(None) };
             let resolution = candidates.swap_remove(at);
             Ok(Some(RowConflict { resolution, row_id: row.get(0)?, ours, theirs }))
         };

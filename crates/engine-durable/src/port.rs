@@ -9,10 +9,10 @@ use branchyard_domain::entities::{
     Commit, Conflict, LogEntry, LogPosition, SchemaObject, Signature, TableChange, TableSchema,
 };
 use branchyard_domain::ports::{
-    BatchedWrite, ChangedRows, Chunk, Collected, Engine, EngineError, HeldChunk, HistoryPage, HistoryPosition,
-    HistoryQuery, ImportJob, KeptCommits, KeptHeads, MergeJob, MergeOutcome, PreviewJob, Previewed, PushedHistory,
-    Reachability, ReadQuery, ReadReport, RecordedFormats, RowPage, RowSink, RowSource, RowTest, ScriptJob, Selected,
-    Selection, SqliteExport, StartedRead, TableScan, WriteJob, Written,
+    BatchedWrite, ChangedRows, Chunk, Collected, ColumnQuery, ColumnValues, Engine, EngineError, HeldChunk,
+    HistoryPage, HistoryPosition, HistoryQuery, ImportJob, KeptCommits, KeptHeads, MergeJob, MergeOutcome, PreviewJob,
+    Previewed, PushedHistory, Reachability, ReadQuery, ReadReport, RecordedFormats, RowPage, RowSink, RowSource,
+    RowTest, ScriptJob, Selected, Selection, SqliteExport, StartedRead, TableScan, WriteJob, Written,
 };
 use branchyard_domain::values::{ChunkHash, CommitHash, CommitPrefix, DatabaseId};
 
@@ -271,6 +271,15 @@ impl<S: RecordSource> Engine for DurableEngine<S> {
 
     fn preview_write(&self, database: DatabaseId, job: &PreviewJob<'_>) -> Result<Previewed, EngineError> {
         self.preview(database, job)
+    }
+
+    fn column_values(
+        &self,
+        database: DatabaseId,
+        at: &CommitHash,
+        query: &ColumnQuery<'_>,
+    ) -> Result<ColumnValues, EngineError> {
+        self.read(database, || self.inner().column_values(database, at, query))
     }
 
     fn merge(&self, database: DatabaseId, job: &MergeJob<'_>) -> Result<MergeOutcome, EngineError> {

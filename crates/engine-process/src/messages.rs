@@ -191,6 +191,15 @@ pub(crate) enum Call {
         tests: Vec<RowTest>,
         timeout: Duration,
     },
+    ColumnValues {
+        at: CommitHash,
+        table: String,
+        column: String,
+        tests: Vec<RowTest>,
+        rows: u64,
+        limit: u64,
+        timeout: Duration,
+    },
     ChangedTables {
         from: CommitHash,
         to: CommitHash,
@@ -333,6 +342,7 @@ wire_enum!(Call {
     34 => Preview(job),
     36 => SqliteTables { timeout },
     37 => ExportSqlite { at, max_bytes, timeout },
+    38 => ColumnValues { at, table, column, tests, rows, limit, timeout },
 });
 
 /// The kind of a message to a worker.

@@ -8,6 +8,7 @@
 
 pub mod parquet;
 mod safe_text;
+pub mod sql_script;
 pub mod xlsx;
 
 pub use safe_text::is_formula;

@@ -58,7 +58,9 @@ impl Coding {
 pub struct TaggedCoding(pub Coding);
 
 /// Compresses the body of a response where this is allowed and worthwhile.
-pub(crate) fn apply(response: ServiceResponse<BoxBody>) -> ServiceResponse<BoxBody> {
+///
+/// Short bodies, bodies that are compressed or have an `ETag`, and those that must not be stored stay as they are.
+pub fn compress(response: ServiceResponse<BoxBody>) -> ServiceResponse<BoxBody> {
     let tagged = response.response().extensions().get::<TaggedCoding>().copied();
     let may = tagged.is_some() || !response.headers().contains_key(header::ETAG);
     if !may || !worth_it(response.response().body().size()) || !fit(response.headers()) {
@@ -120,7 +122,7 @@ mod tests {
     use actix_web::web::Bytes;
     use futures_util::StreamExt as _;
 
-    use super::{Coding, TaggedCoding, apply};
+    use super::{Coding, TaggedCoding, compress};
 
     fn decode(coding: &str, bytes: &[u8]) -> Vec<u8> {
         let mut plain = Vec::new();
@@ -135,7 +137,7 @@ mod tests {
 
     fn answer(accept: &str, response: HttpResponse) -> ServiceResponse<BoxBody> {
         let request = TestRequest::default().insert_header(("Accept-Encoding", accept)).to_http_request();
-        apply(ServiceResponse::new(request, response))
+        compress(ServiceResponse::new(request, response))
     }
 
     fn json(length: usize) -> HttpResponse {

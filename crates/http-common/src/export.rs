@@ -28,6 +28,7 @@ use crate::csv_file::CsvFile;
 use crate::download::{DownloadWriter, Ending, First, Waiting, download_channel};
 use crate::handler_error::HandlerError;
 use crate::json_file::JsonFile;
+use crate::layer::OwnShape;
 use crate::made_files::{FILE_BYTES, MadeFile, MadeFiles, Part, section};
 use crate::request_context::RequestContext;
 use crate::sql_dump::send_script;
@@ -319,6 +320,7 @@ fn answer(
         }
         Part::Beyond => {
             let mut beyond = HttpResponse::RangeNotSatisfiable();
+            beyond.extensions_mut().insert(OwnShape);
             return beyond.insert_header((header::CONTENT_RANGE, format!("bytes */{length}"))).finish();
         }
     };

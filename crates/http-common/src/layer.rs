@@ -111,7 +111,7 @@ impl About {
         if let Some(shown) = shown {
             shown.add_headers(response.headers_mut());
         }
-        let response = coding::apply(response);
+        let response = coding::compress(response);
         if self.is_head { response.map_body(|_, body| BoxBody::new(HeadBody(body.size()))) } else { response }
     }
 

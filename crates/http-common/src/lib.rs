@@ -95,7 +95,7 @@ pub use body::{AnonymousBodies, ReadBody};
 pub use body_clock::{BodyClock, TooSlow};
 pub use caller::CallerAddress;
 pub use cells::{cell_text, real, storage_class, write_integer, write_real};
-pub use coding::{Coding, TaggedCoding};
+pub use coding::{Coding, TaggedCoding, compress};
 pub use collect::{CollectLimits, CollectedJsonRows, JsonRows, RowShape};
 pub use conditional::{IfMatch, IfNoneMatch};
 pub use config::{

@@ -12,6 +12,7 @@ use branchyard_domain::errors::ReadError;
 use branchyard_domain::ports::{Column, RowSink, ValueRef};
 use branchyard_domain::usecases::ExportLimits;
 use branchyard_domain::values::CommitHash;
+use branchyard_exports::sql_script::insert_into;
 
 use crate::cells::{write_integer, write_real};
 use crate::download::{DownloadWriter, Ending};
@@ -73,8 +74,7 @@ struct Inserts<O> {
 impl<O: RowOut> Inserts<O> {
     fn new(table: &TableSchema, out: O) -> Self {
         let stored = table.columns.iter().filter(|column| !column.is_generated);
-        let names: Vec<String> = stored.map(|column| quoted(&column.name)).collect();
-        let head = format!("INSERT INTO {} ({}) VALUES\n", quoted(&table.name), names.join(", ")).into_bytes();
+        let head = insert_into(&table.name, stored.map(|column| column.name.as_str())).into_bytes();
         let is_stored = table.columns.iter().map(|column| !column.is_generated).collect();
         Self { out, head, is_stored, rows: 0, bytes: 0, gone: false }
     }
@@ -178,10 +178,6 @@ fn write_blob(out: &mut impl RowOut, bytes: &[u8]) -> bool {
     }
     out.buffer().push(b'\'');
     true
-}
-
-fn quoted(name: &str) -> String {
-    format!("\"{}\"", name.replace('"', "\"\""))
 }
 
 #[cfg(test)]

@@ -1,18 +1,20 @@
 // Progressive enhancement. Every page works without this script.
 "use strict";
 
-// Copy buttons: <button data-copy="#id-of-source">
-for (const button of document.querySelectorAll("button[data-copy]")) {
-  if (!navigator.clipboard) continue;
-  button.hidden = false;
-  button.addEventListener("click", async () => {
-    const source = document.querySelector(button.dataset.copy);
-    await navigator.clipboard.writeText(source.value ?? source.textContent);
-    const label = button.textContent;
-    button.textContent = "Copied";
-    setTimeout(() => { button.textContent = label; }, 1500);
-  });
-}
+// Copy buttons: <button data-copy="#id-of-source">. Parts that are fetched again have them, too.
+const offerCopies = (root) => {
+  if (navigator.clipboard) for (const button of root.querySelectorAll("button[data-copy]")) button.hidden = false;
+};
+offerCopies(document);
+document.addEventListener("click", async (event) => {
+  const button = event.target.closest?.("button[data-copy]");
+  if (!button) return;
+  const source = document.querySelector(button.dataset.copy);
+  await navigator.clipboard.writeText(source.value ?? source.textContent);
+  const label = button.textContent;
+  button.textContent = "Copied";
+  setTimeout(() => { button.textContent = label; }, 1500);
+});
 
 // Menus (<details class="menu">) close on Escape and on a click outside.
 document.addEventListener("keydown", (event) => {
@@ -34,14 +36,51 @@ for (const tab of document.querySelectorAll(".tabs [aria-current], .side [aria-c
   tabs.scrollLeft = tab.offsetLeft - tabs.offsetLeft - (tabs.clientWidth - tab.offsetWidth) / 2;
 }
 
-// Filterable lists: <input data-filter="#id-of-list">, whose items have data-name.
+// Filterable lists: <input data-filter="#id-of-list">, whose items have data-name. In a form, arrow keys choose among the links that
+// match, and Enter opens the chosen one, the one that is named exactly so, or the first one. A text that matches no link is sent only if
+// the server knows it.
 for (const input of document.querySelectorAll("input[data-filter]")) {
-  const items = document.querySelectorAll(`${input.dataset.filter} [data-name]`);
+  const items = [...document.querySelectorAll(`${input.dataset.filter} [data-name]`)];
+  const shown = () => items.filter((item) => !item.hidden);
+  let chosen = null;
+  const choose = (item) => {
+    chosen?.classList.remove("chosen");
+    chosen = item ?? null;
+    chosen?.classList.add("chosen");
+    chosen?.scrollIntoView({ block: "nearest" });
+  };
   input.hidden = false;
   input.addEventListener("input", () => {
-    const wanted = input.value.toLowerCase();
+    const wanted = input.value.trim().toLowerCase();
     for (const item of items) item.hidden = !item.dataset.name.toLowerCase().includes(wanted);
+    choose(wanted ? shown()[0] : null);
   });
+  if (!input.form) continue;
+  input.addEventListener("keydown", (event) => {
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (!step) return;
+    event.preventDefault();
+    const list = shown();
+    const at = list.indexOf(chosen);
+    choose(list[at < 0 ? (step > 0 ? 0 : list.length - 1) : (at + step + list.length) % list.length]);
+  });
+  input.form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    const wanted = input.value.trim();
+    const exact = items.find((item) => item.dataset.name === wanted);
+    if (!wanted && !chosen) return;
+    if (exact || (chosen && chosen !== shown()[0])) { location.assign((exact ?? chosen).href); return; }
+    const typed = new URL(input.form.action);
+    typed.search = new URLSearchParams({ [input.name]: wanted });
+    const isKnown = await fetch(typed, { headers: { accept: "text/html" } }).then((answer) => answer.ok, () => false);
+    if (isKnown) location.assign(typed); else if (chosen) location.assign(chosen.href);
+    else document.getElementById("ref-unknown").hidden = false;
+  });
+}
+
+// Opening a menu puts the cursor into its field.
+for (const menu of document.querySelectorAll("details.menu")) {
+  menu.addEventListener("toggle", () => { if (menu.open) menu.querySelector("input[data-filter]")?.focus(); });
 }
 
 // "/" focuses the search field.
@@ -52,23 +91,58 @@ document.addEventListener("keydown", (event) => {
   if (search) { event.preventDefault(); search.focus(); }
 });
 
-// Live parts of a page (<div id="…" data-live>) are fetched again until they no longer have data-live.
-const follow = (part, wait) => setTimeout(async () => {
-  let fresh = null;
-  if (!document.hidden) {
-    try {
-      const answer = await fetch(location.href, { headers: { accept: "text/html" } });
-      if (answer.status === 429 || answer.status >= 500) throw new Error("busy");
-      if (!answer.ok || answer.redirected) return;
-      fresh = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById(part.id);
-      if (!fresh) return;
-      // Keeps a part that has the focus; the next response updates it.
-      if (!part.contains(document.activeElement) || !("live" in fresh.dataset)) { part.replaceWith(fresh); part = fresh; }
-    } catch { /* The server is busy or restarting. */ }
+// "y" replaces the address by one that names the commit, which shows the same rows forever.
+document.addEventListener("keydown", (event) => {
+  const typing = event.target.closest("input, textarea, select, [contenteditable]");
+  const link = document.querySelector("a[data-permalink]");
+  if (event.key !== "y" || typing || !link || event.ctrlKey || event.metaKey || event.altKey) return;
+  history.replaceState(null, "", link.href);
+});
+
+// Live parts of a page (<div id="…" data-live>) are fetched again until they no longer have data-live. Those with data-follow are
+// fetched every 2.4 s for as long as the page is in sight, and every 10 s after five minutes without a key or a move of the pointer.
+// data-from is the address of the page, if it is not the one that is shown.
+{
+  const parts = () => [...document.querySelectorAll("[data-live], [data-follow]")];
+  const withoutHints = (root) => {
+    // A part that was fetched has its hints for browsers without scripts as elements.
+    for (const hint of root.querySelectorAll("noscript")) hint.remove();
+    return root;
+  };
+  let lastUse = Date.now();
+  for (const kind of ["pointermove", "keydown", "scroll", "visibilitychange"]) {
+    addEventListener(kind, () => { lastUse = Date.now(); }, { passive: true, capture: true });
   }
-  if (!fresh || "live" in fresh.dataset) follow(part, Math.min(wait * 1.3, 5000));
-}, wait);
-for (const part of document.querySelectorAll("[data-live]")) follow(part, 400);
+  const replace = (part, fresh) => {
+    const always = "follow" in part.dataset;
+    if (always && part.textContent === fresh.textContent) return;
+    // Keeps a part that has the focus; the next response updates it.
+    if (part.contains(document.activeElement) && (always || "live" in fresh.dataset)) return;
+    offerCopies(fresh);
+    part.replaceWith(fresh);
+  };
+  const follow = (wait) => setTimeout(async () => {
+    let next = Math.min(wait * 1.3, 5000);
+    if (!document.hidden) {
+      try {
+        const from = document.querySelector("[data-from]")?.dataset.from ?? location.href;
+        const answer = await fetch(from, { headers: { accept: "text/html" } });
+        if (answer.status === 429 || answer.status >= 500) throw new Error("busy");
+        if (!answer.ok || answer.redirected) return;
+        const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+        for (const part of parts()) {
+          const fresh = page.getElementById(part.id);
+          if (fresh) replace(part, withoutHints(fresh)); else part.removeAttribute("data-live");
+        }
+      } catch { /* The server is busy or restarting. */ }
+    }
+    const left = parts();
+    if (left.some((part) => "follow" in part.dataset)) next = Date.now() - lastUse < 300000 ? 2400 : 10000;
+    if (left.length > 0) follow(next);
+  }, wait);
+  for (const part of parts()) withoutHints(part);
+  if (parts().length > 0) follow(400);
+}
 
 // Forms that only read (data-asks) are submitted when a field changes.
 for (const form of document.querySelectorAll("form[data-asks]")) {

@@ -25,12 +25,15 @@ impl Asset {
 /// All scripts in one file: they are small, and a page makes a single request for them.
 const SCRIPTS: &str = concat!(
     include_str!("../assets/script.js"),
+    include_str!("../assets/grid.js"),
+    include_str!("../assets/cell_viewer.js"),
     include_str!("../assets/upload.js"),
     include_str!("../assets/import.js"),
     include_str!("../assets/deployments.js")
 );
 const STYLES: &str = concat!(
     include_str!("../assets/style.css"),
+    include_str!("../assets/grid.css"),
     include_str!("../assets/deployments.css"),
     include_str!("../assets/reference.css")
 );

@@ -12,6 +12,7 @@ use branchyard_http_common::{Listed, RowKey, bound, changed_rows_from, open_toke
 
 use crate::format;
 use crate::page_context::PageContext;
+use crate::pages::schema::is_automatic;
 use crate::paths;
 use crate::rows;
 
@@ -234,6 +235,8 @@ pub(crate) struct TableDetail {
     /// Number of further indexes and triggers.
     pub(crate) hidden_objects: usize,
     pub(crate) columns: Vec<(String, bool)>,
+    /// For each column, whether the rows show only numbers and NULL in it.
+    pub(crate) numbers: Vec<bool>,
     pub(crate) hidden_columns: usize,
     pub(crate) rows: Vec<RowLine>,
     pub(crate) next: Option<String>,
@@ -367,7 +370,10 @@ fn show(detail: &Detail, line: TableLine, next: Option<String>) -> TableDetail {
     let columns = columns(&detail.rows);
     let hidden_columns = columns.len().saturating_sub(COLUMNS);
     let columns: Vec<(String, bool)> = columns.into_iter().take(COLUMNS).collect();
-    let rows = detail.rows.iter().map(|row| row_line(row, &columns)).collect();
+    let rows: Vec<RowLine> = detail.rows.iter().map(|row| row_line(row, &columns)).collect();
+    let cells = |at: usize| rows.iter().filter_map(move |row| row.cells.get(at));
+    let values = |at: usize| cells(at).flat_map(|cell| cell.before.iter().chain(&cell.after));
+    let numbers = (0..columns.len()).map(|at| rows::are_numbers(values(at))).collect();
     // The statement of a view is shown as its definition.
     let objects: Vec<_> = detail.change.objects.iter().filter(|change| change.kind != ObjectKind::View).collect();
     let has_statement = |line: &SchemaLine| !objects.iter().any(|change| is_index(line, change));
@@ -380,6 +386,7 @@ fn show(detail: &Detail, line: TableLine, next: Option<String>) -> TableDetail {
         before: before.filter(|_| differs),
         after: after.filter(|_| differs),
         columns,
+        numbers,
         hidden_columns,
         rows,
         next,
@@ -459,7 +466,7 @@ fn parts(schema: &TableSchema) -> Vec<String> {
     if !schema.primary_key.is_empty() {
         parts.push(format!("PRIMARY KEY ({})", schema.primary_key.join(", ")));
     }
-    for index in &schema.indexes {
+    for index in schema.indexes.iter().filter(|index| !is_automatic(index)) {
         let unique = if index.unique { "UNIQUE " } else { "" };
         parts.push(format!("{unique}INDEX {} ({})", index.name, index.columns.join(", ")));
     }

@@ -1,7 +1,11 @@
 //! Protection against cross-site request forgery: checks of a form's origin, and a token that is bound to the session.
 
+use std::borrow::Cow;
+
 use actix_web::HttpRequest;
 use actix_web::http::header;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use branchyard_http_common::AppState;
 
 /// The form field with the token. Scripts may send the header instead.
@@ -31,15 +35,34 @@ fn is_our_origin(state: &AppState, request: &HttpRequest, origin: &str) -> bool 
         || named.is_some_and(|named| !host.is_empty() && named.eq_ignore_ascii_case(host))
 }
 
+/// Returns the token in another spelling each time. A page whose length can be observed after compression thus says nothing about it.
+pub(crate) fn masked(token: &str, mask: [u8; 32]) -> String {
+    let bytes = URL_SAFE_NO_PAD.decode(token).unwrap_or_default();
+    let hidden = bytes.iter().zip(mask).map(|(byte, mask)| byte ^ mask);
+    URL_SAFE_NO_PAD.encode(mask.into_iter().chain(hidden).collect::<Vec<_>>())
+}
+
+/// Undoes [`masked`]. Returns other tokens as they are.
+fn unmasked(token: &str) -> Cow<'_, str> {
+    match URL_SAFE_NO_PAD.decode(token) {
+        Ok(bytes) if bytes.len() == 64 => {
+            let (mask, hidden) = bytes.split_at(32);
+            let bytes: Vec<u8> = hidden.iter().zip(mask).map(|(byte, mask)| byte ^ mask).collect();
+            Cow::Owned(URL_SAFE_NO_PAD.encode(bytes))
+        }
+        _ => Cow::Borrowed(token),
+    }
+}
+
 /// Returns `true` if the form or the request's header contains the token of this browser's secret.
 pub(crate) fn has_token(state: &AppState, request: &HttpRequest, secret: &str, field: Option<&str>) -> bool {
     let header = request.headers().get(HEADER).and_then(|value| value.to_str().ok());
-    field.or(header).is_some_and(|token| state.keys.is_form_token(secret, token))
+    field.or(header).is_some_and(|token| state.keys.is_form_token(secret, &unmasked(token)))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::is_from_here;
+    use super::{is_from_here, masked, unmasked};
     use actix_web::test::TestRequest;
     use branchyard_http_common::{AppState, HttpConfig, ServerKeys, Services};
 
@@ -53,6 +76,18 @@ mod tests {
             request = request.append_header((*name, *value));
         }
         is_from_here(&state, &request.to_http_request())
+    }
+
+    #[test]
+    fn a_masked_token_is_the_same_token() {
+        let token = ServerKeys::from_secret([1; 32]).form_token("ann's session");
+        let masks = [[0; 32], [7; 32], [255; 32]];
+        for mask in masks {
+            assert_ne!(masked(&token, mask), token);
+            assert_eq!(unmasked(&masked(&token, mask)), token);
+        }
+        assert!(!masked(&token, [7; 32]).contains(&token[..8]));
+        assert_eq!((unmasked(&token), unmasked("")), (token.as_str().into(), "".into()));
     }
 
     #[test]

@@ -224,6 +224,8 @@ pub(crate) struct ShownVersion {
     pub(crate) name: String,
     /// The path of the page, without its query.
     pub(crate) action: String,
+    /// The address of what the page shows, at the commit.
+    pub(crate) permalink: String,
     /// Branches in the list.
     pub(crate) branches: Vec<RefLink>,
     /// Tags in the list.
@@ -314,5 +316,27 @@ async fn version<L: Level>(
         "branch"
     };
     let name = if kind == "commit" { format::short(&commit) } else { name };
-    Ok(ShownVersion { commit, kind, name, action, branches, tags, has_more })
+    let permalink = permalink(&action, visit.request().query_string(), &commit);
+    Ok(ShownVersion { commit, kind, name, action, permalink, branches, tags, has_more })
+}
+
+/// Returns the address of a page with its query, at a commit.
+fn permalink(path: &str, query: &str, commit: &CommitHash) -> String {
+    let others = query.split('&').filter(|pair| !pair.is_empty() && *pair != "ref" && !pair.starts_with("ref="));
+    others.fold(format!("{path}?ref={commit}"), |address, pair| format!("{address}&{pair}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use branchyard_domain::values::CommitHash;
+
+    use super::permalink;
+
+    #[test]
+    fn a_permalink_keeps_the_query_and_replaces_the_ref() {
+        let commit = CommitHash::parse("0123456789abcdef0123456789abcdef01234567").unwrap();
+        let of = |query: &str| permalink("/a/b", query, &commit);
+        assert_eq!(of(""), format!("/a/b?ref={commit}"));
+        assert_eq!(of("sort=a&ref=main&value=%26ref%3Dx"), format!("/a/b?ref={commit}&sort=a&value=%26ref%3Dx"));
+    }
 }

@@ -37,6 +37,12 @@ pub(crate) enum PageError {
         /// The path of the database's page.
         database: String,
     },
+    /// The table exists, but the row does not.
+    #[error("no such row")]
+    NoSuchRow {
+        /// The path of the table's page.
+        table: String,
+    },
     /// The form was not sent by a page of this session.
     #[error("the form was not sent by a page of this session")]
     ForeignForm,
@@ -108,6 +114,12 @@ impl PageError {
                                commits by hash."),
                 retry_after: None,
             },
+            Self::NoSuchRow { .. } => ErrorText {
+                status: StatusCode::NOT_FOUND,
+                title: "Row not found",
+                text: "The table has no such row at this version. It may have been deleted, or its key changed.".to_owned(),
+                retry_after: None,
+            },
             Self::ForeignForm => ErrorText {
                 status: StatusCode::FORBIDDEN,
                 title: "Your session changed",
@@ -119,6 +131,9 @@ impl PageError {
         }
     }
 }
+
+/// The title of pages that do not exist or are hidden.
+const NOT_FOUND: &str = "Page not found";
 
 struct ErrorText {
     status: StatusCode,
@@ -133,7 +148,7 @@ fn text_of(problem: &Problem) -> ErrorText {
     let (title, text) = match problem.code() {
         // The text is constant, so that hidden and missing pages look the same.
         ErrorCode::NotFound => (
-            "Page not found",
+            NOT_FOUND,
             "It doesn't exist, or you don't have access. Check the URL, or sign in with an account that has access.".to_owned(),
         ),
         ErrorCode::PermissionDenied => (
@@ -181,7 +196,8 @@ struct ErrorPage {
     title: &'static str,
     text: String,
     status: u16,
-    back: Option<String>,
+    /// A page to return to, and the label of its link.
+    back: Option<(&'static str, String)>,
 }
 
 /// Replaces a response that carries a [`PageError`] with its error page, or redirects to the sign-in page. Returns others unchanged.
@@ -206,12 +222,17 @@ pub(crate) fn show(response: ServiceResponse<BoxBody>) -> ServiceResponse<BoxBod
         let to = format!("/settings/confirm?next={}", segment(next));
         return response.into_response(HttpResponse::SeeOther().insert_header((header::LOCATION, to)).finish());
     }
-    let shown = stop.text();
+    let mut shown = stop.text();
     let back = match stop {
-        PageError::NoSuchRef { database, .. } => Some(database.clone()),
+        PageError::NoSuchRef { database, .. } => Some(("Back to the database", database.clone())),
+        PageError::NoSuchRow { table } => Some(("Back to the table", table.clone())),
         _ => None,
     };
     let shell = request.extensions().get::<Rc<LayoutContext>>().map(Rc::clone).unwrap_or_default();
+    if shell.viewer.is_some() && shown.title == NOT_FOUND {
+        shown.text =
+            "It doesn't exist, or you don't have access. Check the URL, or ask its owner for access.".to_owned();
+    }
     let page = ErrorPage { shell, title: shown.title, text: shown.text, status: shown.status.as_u16(), back };
     let mut bare = HttpResponse::build(shown.status);
     if let Some(seconds) = shown.retry_after {

@@ -62,11 +62,6 @@ impl FromRequest for FormPost {
     }
 }
 
-/// The ends of the paths of forms that hold statements whose session has ended.
-const KEEPING: [&str; 2] = ["/sql/write", "/sign-in"];
-/// Maximum size of such a form, in bytes: statements of 64 KiB, encoded.
-const KEPT_FORM_BYTES: usize = 256 << 10;
-
 /// A form of this site, of this session or not.
 pub(crate) enum CheckedPost {
     /// A page of this session submitted it.
@@ -91,11 +86,7 @@ impl CheckedPost {
         if !csrf::is_from_here(&visit.state, request) {
             return Err(PageError::ForeignForm);
         }
-        let keeps = KEEPING.iter().any(|end| request.path().ends_with(end));
-        let read = match visit.caller.user() {
-            None if keeps => visit.read_bytes(payload, KEPT_FORM_BYTES).await?,
-            _ => visit.read_form(payload, MAX_FORM_BYTES).await?,
-        };
+        let read = visit.read_form(payload, MAX_FORM_BYTES).await?;
         let fields = web::Form::<Vec<(String, String)>>::from_request(request, &mut Payload::from(read.bytes)).await;
         let unreadable = |_| Problem::new(ErrorCode::ValidationFailed, "the form could not be read");
         let form = Form(fields.map_err(unreadable)?.into_inner());

@@ -6,7 +6,7 @@ use actix_web::http::header::{self, HeaderValue};
 use actix_web::middleware::Next;
 use actix_web::{Error, HttpResponse, web};
 use branchyard_domain::entities::User;
-use branchyard_http_common::{AppState, STRICT_TRANSPORT_SECURITY, with_room};
+use branchyard_http_common::{AppState, STRICT_TRANSPORT_SECURITY, compress, with_room};
 
 use crate::assets;
 use crate::csrf;
@@ -52,13 +52,19 @@ impl LayoutContext {
             Some("dark") => "dark",
             _ => "",
         };
+        let mut token = state.keys.form_token(visit.secret.expose());
+        if is_compressed(request.path()) {
+            let mut mask = [0; 32];
+            state.services.random(&mut mask);
+            token = csrf::masked(&token, mask);
+        }
         Self {
             viewer,
             theme,
             notice: session::noticed(state, request),
             here: request.uri().path_and_query().map_or("/", |target| target.as_str()).to_owned(),
             search: String::new(),
-            token: state.keys.form_token(visit.secret.expose()),
+            token,
         }
     }
 
@@ -118,6 +124,7 @@ pub(crate) async fn dress(
     next: Next<impl MessageBody + 'static>,
 ) -> Result<ServiceResponse<BoxBody>, Error> {
     let state = request.app_data::<web::Data<AppState>>().cloned();
+    let is_compressed = is_compressed(request.path());
     let mut response = next.call(request).await?.map_into_boxed_body();
     let mut is_secure = false;
     if let Some(state) = state {
@@ -127,7 +134,10 @@ pub(crate) async fn dress(
     }
     let mut response = error_page::show(response);
     let headers = response.headers_mut();
-    headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
+    // The bytes of a cell have a stricter one.
+    if !headers.contains_key(header::CONTENT_SECURITY_POLICY) {
+        headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
+    }
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("same-origin"));
     headers
@@ -140,5 +150,11 @@ pub(crate) async fn dress(
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
         headers.insert(header::VARY, HeaderValue::from_static("Cookie"));
     }
-    Ok(response)
+    Ok(if is_compressed { compress(response) } else { response })
+}
+
+/// Returns `true` for documentation, style sheets and scripts. Other pages show data of the viewer beside what a URL says, and the length
+/// of a compressed page could reveal the data (BREACH).
+fn is_compressed(path: &str) -> bool {
+    path.starts_with("/docs/") || path.starts_with("/static/")
 }

@@ -13,7 +13,8 @@
 //! | `layout` | the layout of all pages, and the headers of every response |
 //! | `database` | the frame of the pages of one database: tabs, access, selected ref |
 //! | `deployment`, `money`, `chart` | the frame of the pages of one deployment, amounts of money, charts |
-//! | `rows`, `table_query`, `table_page`, `row_cursor`, `links`, `diagram` | cells, filters, pages of rows, their positions, links between rows, schema diagrams |
+//! | `rows`, `value_view` | cells, and values in full |
+//! | `table_query`, `table_page`, `row_cursor`, `links`, `diagram` | filters, pages of rows, their positions, links between rows, schema diagrams |
 //! | `error_page` | error pages |
 //! | `assets` | the style sheet, the script and the icon, under content-hashed names |
 //! | `format`, `markdown`, `prose`, `paths` | times and sizes, users' Markdown, our own texts, paths of pages |
@@ -21,6 +22,7 @@
 //! | `changes`, `log`, `graph` | differences between commits, commits between refs, commit graphs |
 //! | `activity_feed` | recent activity |
 //! | `settled` | waits briefly for operations |
+//! | `suggestions` | names that forms suggest |
 //!
 //! # How to add a page
 //!
@@ -74,8 +76,10 @@ mod row_cursor;
 mod rows;
 mod session;
 mod settled;
+mod suggestions;
 mod table_page;
 mod table_query;
+mod value_view;
 
 pub use reference::Reference;
 

@@ -1,6 +1,6 @@
 //! Markdown written by users: descriptions, comments, README documents.
 
-use pulldown_cmark::{CowStr, Event, Options, Parser, Tag, html};
+use pulldown_cmark::{CowStr, Event, HeadingLevel, Options, Parser, Tag, html};
 
 use crate::format::Markup;
 
@@ -19,12 +19,27 @@ pub(crate) fn render(text: &str) -> Markup {
             title,
             id,
         }),
+        Event::Start(Tag::Heading { level, id, classes, attrs }) => {
+            Event::Start(Tag::Heading { level: below(level), id, classes, attrs })
+        }
+        Event::End(pulldown_cmark::TagEnd::Heading(level)) => Event::End(pulldown_cmark::TagEnd::Heading(below(level))),
         Event::End(pulldown_cmark::TagEnd::Image) => Event::End(pulldown_cmark::TagEnd::Link),
         other => other,
     });
     let mut page = String::with_capacity(text.len() * 3 / 2);
     html::push_html(&mut page, events);
     Markup::trusted(page)
+}
+
+/// Returns the next lower level. The page has the only heading of the first level.
+fn below(level: HeadingLevel) -> HeadingLevel {
+    match level {
+        HeadingLevel::H1 => HeadingLevel::H2,
+        HeadingLevel::H2 => HeadingLevel::H3,
+        HeadingLevel::H3 => HeadingLevel::H4,
+        HeadingLevel::H4 => HeadingLevel::H5,
+        HeadingLevel::H5 | HeadingLevel::H6 => HeadingLevel::H6,
+    }
 }
 
 /// Returns the URL if a browser can safely follow it, and `#` otherwise.
@@ -44,6 +59,7 @@ mod tests {
     #[test]
     fn prose_is_rendered() {
         assert_eq!(render("a **b** `c`").to_string(), "<p>a <strong>b</strong> <code>c</code></p>\n");
+        assert_eq!(render("# A\n## B").to_string(), "<h2>A</h2>\n<h3>B</h3>\n");
         assert_eq!(render("[x](https://a.test)").to_string(), "<p><a href=\"https://a.test\">x</a></p>\n");
         assert_eq!(render("[x](/ada/rivers?a=b:c)").to_string(), "<p><a href=\"/ada/rivers?a=b:c\">x</a></p>\n");
     }

@@ -2,6 +2,8 @@
 
 mod admin;
 mod branches;
+mod cell;
+mod column_values;
 mod commit;
 mod commits;
 mod compare;
@@ -26,7 +28,7 @@ mod repositories;
 mod row;
 mod row_edit;
 mod row_history;
-mod schema;
+pub(crate) mod schema;
 mod settings;
 mod sign_in;
 mod sign_out;
@@ -95,6 +97,8 @@ pub(crate) fn routes(config: &mut web::ServiceConfig) {
         .route("/{owner}/{database}/tables/{table}/row", web::get().to(row::show))
         .service(web::resource("/{owner}/{database}/tables/{table}/edit").get(row_edit::show).post(row_edit::send))
         .route("/{owner}/{database}/tables/{table}/history", web::get().to(row_history::show))
+        .route("/{owner}/{database}/tables/{table}/values", web::get().to(column_values::show))
+        .route("/{owner}/{database}/tables/{table}/cell", web::get().to(cell::show))
         .route("/{owner}/{database}/tables/{table}", web::get().to(table::show))
         .configure(sql_and_history)
         .configure(of_pulls)

@@ -21,25 +21,40 @@ pub(crate) struct CellView {
     pub(crate) text: String,
     /// Whether the text is truncated.
     pub(crate) is_cut: bool,
+    /// Whether it is an image that browsers can show.
+    pub(crate) is_image: bool,
+}
+
+/// Returns the media type of an image, by its first bytes. Only formats that cannot hold scripts are recognized.
+pub(crate) fn image_type(bytes: &[u8]) -> Option<&'static str> {
+    match bytes {
+        [0x89, b'P', b'N', b'G', 0x0d, 0x0a, 0x1a, 0x0a, ..] => Some("image/png"),
+        [0xff, 0xd8, 0xff, ..] => Some("image/jpeg"),
+        [b'G', b'I', b'F', b'8', b'7' | b'9', b'a', ..] => Some("image/gif"),
+        [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => Some("image/webp"),
+        _ => None,
+    }
 }
 
 impl CellView {
     /// Formats a value with at most `most` characters of text.
     pub(crate) fn new(value: ValueRef<'_>, most: usize) -> Self {
-        let whole = |kind, text| Self { kind, text, is_cut: false };
+        let whole = |kind, text| Self { kind, text, is_cut: false, is_image: false };
         match value {
             ValueRef::Null => whole(CellKind::Null, "NULL".to_owned()),
             ValueRef::Integer(number) => whole(CellKind::Number, number.to_string()),
             ValueRef::Real(number) => whole(CellKind::Number, real(number)),
             ValueRef::Blob(bytes) => {
                 let size = crate::format::size(i64::try_from(bytes.len()).unwrap_or(i64::MAX));
-                whole(CellKind::Blob, format!("binary, {size}"))
+                let image = image_type(bytes);
+                let what = image.map_or("binary", |media| media.trim_start_matches("image/"));
+                Self { is_image: image.is_some(), ..whole(CellKind::Blob, format!("{what}, {size}")) }
             }
             ValueRef::Text(bytes) => {
                 let text = String::from_utf8_lossy(bytes);
                 match text.char_indices().nth(most) {
                     None => whole(CellKind::Text, text.into_owned()),
-                    Some((end, _)) => Self { kind: CellKind::Text, text: text[..end].to_owned(), is_cut: true },
+                    Some((end, _)) => Self { is_cut: true, ..whole(CellKind::Text, text[..end].to_owned()) },
                 }
             }
         }
@@ -73,6 +88,12 @@ impl CellView {
     }
 }
 
+/// Returns `true` if there is a number among the cells of a column, and nothing but numbers and NULL.
+pub(crate) fn are_numbers<'a>(cells: impl Iterator<Item = &'a CellView>) -> bool {
+    let mut kinds = cells.map(|cell| cell.kind).filter(|kind| *kind != CellKind::Null).peekable();
+    kinds.peek().is_some() && kinds.all(|kind| kind == CellKind::Number)
+}
+
 /// Collects rows for a page.
 #[derive(Debug, Default)]
 pub(crate) struct Grid {
@@ -103,7 +124,7 @@ impl RowSink for Grid {
 
 #[cfg(test)]
 mod tests {
-    use super::{CellKind, CellView};
+    use super::{CellKind, CellView, image_type};
     use branchyard_domain::ports::ValueRef;
 
     #[test]
@@ -113,6 +134,17 @@ mod tests {
         let cell = CellView::new(ValueRef::Text("äö".as_bytes()), 2);
         assert_eq!((cell.text.as_str(), cell.is_cut, cell.is_findable()), ("äö", false, true));
         let cell = CellView::new(ValueRef::Blob(&[0; 2048]), 2);
-        assert_eq!((cell.text.as_str(), cell.kind), ("binary, 2.0 KiB", CellKind::Blob));
+        assert_eq!((cell.text.as_str(), cell.kind, cell.is_image), ("binary, 2.0 KiB", CellKind::Blob, false));
+        let cell = CellView::new(ValueRef::Blob(b"GIF89a"), 2);
+        assert_eq!((cell.text.as_str(), cell.is_image), ("gif, 6 bytes", true));
+    }
+
+    #[test]
+    fn only_images_without_scripts_are_recognized() {
+        assert_eq!(image_type(b"RIFF....WEBPVP8 "), Some("image/webp"));
+        assert_eq!(image_type(b"\x89PNG\r\n\x1a\n"), Some("image/png"));
+        for other in [&b"<svg xmlns='http://www.w3.org/2000/svg'>"[..], b"", b"GIF", b"RIFF....WAVE", b"%PDF-1.7"] {
+            assert_eq!(image_type(other), None);
+        }
     }
 }

@@ -22,8 +22,8 @@ pub(crate) struct RowsQuery<'a> {
     pub(crate) commit: &'a CommitHash,
     pub(crate) table: &'a str,
     pub(crate) looking: &'a Looking,
-    /// Rows per page.
-    pub(crate) page_rows: u64,
+    /// Rows per page, unless the viewer chooses.
+    pub(crate) page_rows: Option<u64>,
     /// Characters shown of a cell.
     pub(crate) characters: usize,
 }
@@ -35,6 +35,8 @@ pub(crate) struct RowsFound {
     /// The requested table or view.
     pub(crate) schema: TableSchema,
     pub(crate) place: RowCursor,
+    /// Rows per page.
+    pub(crate) page_rows: u64,
     /// The rows; in reverse order if `place` is read backwards.
     pub(crate) grid: Grid,
     pub(crate) ended: LookEnd,
@@ -49,7 +51,8 @@ impl RowsQuery<'_> {
         let Self { state, access, commit, looking, .. } = *self;
         let schemas = hub.history().tables(access, commit)?;
         let schema = hub.browse().table(access, commit, self.table)?;
-        let place = RowCursor::asked(state, access.database().id, &schema, looking, self.page_rows);
+        let page_rows = self.page_rows.unwrap_or_else(|| looking.rows_for(schema.columns.len()));
+        let place = RowCursor::asked(state, access.database().id, &schema, looking, page_rows);
         let after = place.cells();
         let wanted = Selection {
             table: &schema.name,
@@ -58,12 +61,12 @@ impl RowsQuery<'_> {
             backwards: place.backwards,
             after: after.as_deref(),
             skip: place.skip,
-            limit: self.page_rows,
+            limit: page_rows,
             timeout: Duration::from_millis(state.config.sql.default_timeout_ms),
             canceled: CancellationToken::default(),
         };
         let mut grid = Grid::cutting(self.characters);
         let ended = hub.browse().rows(access, commit, &wanted, &mut grid)?;
-        Ok(RowsFound { schemas, schema, place, grid, ended })
+        Ok(RowsFound { schemas, schema, place, page_rows, grid, ended })
     }
 }

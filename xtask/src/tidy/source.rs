@@ -12,7 +12,7 @@ const LEFTOVERS: &[(&str, &str)] = &[
 ];
 
 /// The crates that may contain SQL text. Tests, examples and the binary may too.
-const SQL_CRATES: &[&str] = &["engine-doltlite", "storage", "imports", "testkit"];
+const SQL_CRATES: &[&str] = &["engine-doltlite", "storage", "sqlite-lexer", "imports", "exports", "testkit"];
 
 /// How a statement begins in a string literal.
 const SQL: &[&str] = &[

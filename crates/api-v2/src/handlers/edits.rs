@@ -23,7 +23,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
                     "Runs as an operation, all or nothing: the rows become one commit on `to_branch`, which is created from \
                      the head of `branch` if missing. `base` is the commit whose rows the client showed. Cells that others \
                      changed since fail the operation with `MERGE_CONFLICT`, with the three values of each in `errors`; cells \
-                     that nobody else touched are kept as they are. `line` counts the rows of the request from 1.",
+                     that are not set keep what others made of them. `line` counts the rows of the request from 1.",
                 ),
         ],
     )

@@ -171,7 +171,7 @@ fn parameters() -> Value {
         "hook_id": path("hook_id", "The `id` of a hook."),
         "delivery_id": path("delivery_id", "The `id` of a delivery, which the receiver saw as `webhook-id`."),
         "delivery_status": query("status", &words(&["pending", "delivered", "failed"]), "Only deliveries with this status."),
-        "type": query("type", &words(&["import", "merge", "sql_write", "fork", "purge", "push", "mirror_sync", "restore", "dolt_ci"]), "Only operations of this type."),
+        "type": query("type", &words(&["import", "merge", "sql_write", "fork", "purge", "push", "mirror_sync", "restore", "edit", "dolt_ci"]), "Only operations of this type."),
         "ref": query("ref", &filled, "A branch, tag, commit (40 hex digits, or the first 7 or more) or expression. Default: the default branch."),
         "from": parameter("from", "query", true, &filled, "The earlier ref."),
         "to": parameter("to", "query", true, &filled, "The later ref."),

@@ -41,10 +41,10 @@ use branchyard_domain::entities::{
     Commit, Conflict, LogEntry, LogPosition, LogWalk, SchemaObject, Signature, TableChange, TableSchema,
 };
 use branchyard_domain::ports::{
-    ChangedRows, Chunk, Collected, Column, Engine, EngineError, HeldChunk, HistoryPage, HistoryPosition, HistoryQuery,
-    ImportJob, KeptHeads, MergeJob, MergeOutcome, PreviewJob, PreviewRefusal, Previewed, PreviewedTable, PushedHistory,
-    ReadQuery, ReadReport, RowPage, RowSink, RowSource, RowTest, ScriptJob, Selected, Selection, SqlFailure,
-    SqliteExport, TableScan, ValueRef, WriteJob, WritePreview, Written,
+    ChangedRows, Chunk, Collected, Column, ColumnQuery, ColumnValues, Engine, EngineError, HeldChunk, HistoryPage,
+    HistoryPosition, HistoryQuery, ImportJob, KeptHeads, MergeJob, MergeOutcome, PreviewJob, PreviewRefusal, Previewed,
+    PreviewedTable, PushedHistory, ReadQuery, ReadReport, RowPage, RowSink, RowSource, RowTest, ScriptJob, Selected,
+    Selection, SqlFailure, SqliteExport, TableScan, ValueRef, WriteJob, WritePreview, Written,
 };
 use branchyard_domain::values::{ChunkHash, CommitHash, CommitPrefix, DatabaseId};
 use commits::CommitGraph;
@@ -513,6 +513,11 @@ impl Engine for MemoryEngine {
     ) -> Result<u64> {
         let tables = self.look(database, |history| Ok(Arc::clone(&history.get(at)?.tables)))?;
         browse::count(&tables, table, tests)
+    }
+
+    fn column_values(&self, database: DatabaseId, at: &CommitHash, query: &ColumnQuery<'_>) -> Result<ColumnValues> {
+        let tables = self.look(database, |history| Ok(Arc::clone(&history.get(at)?.tables)))?;
+        browse::column_values(&tables, query)
     }
 
     fn write(&self, database: DatabaseId, job: &WriteJob<'_>) -> Result<Written> {

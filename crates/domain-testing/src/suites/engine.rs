@@ -24,7 +24,7 @@ pub use imports::{imports, refused_imports, refused_scripts, scripts};
 pub use merges::{conflicts, merge_commits, merges, resolved_conflicts, resolved_rows};
 pub use previews::{preview_pages, previews, previews_in_copies, refused_previews};
 pub use put_off_copies::{put_off_copies, put_off_copies_used_at_once};
-pub use reads::{reads, scans, selections, selections_by_place, sqlite_exports};
+pub use reads::{column_values, reads, scans, selections, selections_by_place, sqlite_exports};
 pub use row_history::{row_history, row_history_of_merges, row_history_pages};
 pub use writes::{beside_a_long_write, failed_writes, write_then_merge, writes};
 
@@ -41,6 +41,7 @@ pub const ALL: &[(&str, EngineCheck)] = &[
     ("sqlite_exports", sqlite_exports),
     ("selections", selections),
     ("selections_by_place", selections_by_place),
+    ("column_values", column_values),
     ("log_and_ancestry", log_and_ancestry),
     ("commits_with_prefix", commits_with_prefix),
     ("diff", diff),

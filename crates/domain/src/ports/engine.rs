@@ -26,8 +26,8 @@ pub use jobs::{
 };
 pub use preview::{PreviewJob, PreviewPlace, PreviewRefusal, Previewed, PreviewedTable, WritePreview};
 pub use reads::{
-    CancellationToken, ChangedRows, Column, ReadQuery, ReadReport, RowOrder, RowPage, RowSink, RowTest, Selected,
-    Selection, TableScan, Test, ValueRef,
+    CancellationToken, ChangedRows, Column, ColumnQuery, ColumnValues, ReadQuery, ReadReport, RowOrder, RowPage,
+    RowSink, RowTest, Selected, Selection, TableScan, Test, ValueRef,
 };
 pub use row_history::{HistoryChange, HistoryPage, HistoryPosition, HistoryQuery};
 pub use started::StartedRead;
@@ -421,6 +421,17 @@ pub trait Engine: Send + Sync {
         tests: &[RowTest],
         timeout: Duration,
     ) -> Result<u64, EngineError>;
+
+    /// Returns the most frequent values of a column of a table or view at a commit.
+    ///
+    /// # Errors
+    /// As [`Engine::rows`].
+    fn column_values(
+        &self,
+        database: DatabaseId,
+        at: &CommitHash,
+        query: &ColumnQuery<'_>,
+    ) -> Result<ColumnValues, EngineError>;
 
     /// Runs untrusted statements on a commit as one commit and then merges, atomically.
     ///

@@ -8,7 +8,8 @@ use crate::access::{DatabaseAccess, Level};
 use crate::entities::TableSchema;
 use crate::errors::{PortError, ReadError};
 use crate::ports::{
-    CancellationToken, Column, EngineError, RowSink, RowTest, Selected, Selection, SqlFailure, ValueRef,
+    CancellationToken, Column, ColumnQuery, ColumnValues, EngineError, RowSink, RowTest, Selected, Selection,
+    SqlFailure, ValueRef,
 };
 use crate::values::{CommitHash, DatabaseId};
 
@@ -31,6 +32,15 @@ pub struct TableSize {
     pub bytes: u64,
     /// Whether `bytes` is extrapolated from the first and last rows.
     pub is_estimate: bool,
+}
+
+/// The values of a column.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ValuesFound {
+    /// The values.
+    pub found: ColumnValues,
+    /// Whether there may be more rows than those whose values were counted.
+    pub is_sample: bool,
 }
 
 /// Number of rows measured at either end of a table.
@@ -71,6 +81,9 @@ impl RowSink for Scale {
 pub struct Browse<'a>(&'a Inner);
 
 impl<'a> Browse<'a> {
+    /// Number of rows whose values are counted if counting those of all rows takes too long.
+    pub const SAMPLE_ROWS: u64 = 5_000;
+
     pub(super) fn new(inner: &'a Inner) -> Self {
         Self(inner)
     }
@@ -128,6 +141,34 @@ impl<'a> Browse<'a> {
         let schema = self.table(access, at, table)?;
         check_columns(&schema, tests.iter().map(|test| test.column.as_str()))?;
         Ok(self.counted(access.database().id, at, table, tests, patience)?)
+    }
+
+    /// Returns the most frequent values of a column of the rows that pass the tests. If reading all rows takes longer than half of
+    /// `patience`, the first [`Browse::SAMPLE_ROWS`] are read instead. Returns `None` if that takes too long as well, or the view
+    /// fails.
+    ///
+    /// # Errors
+    /// [`ReadError::NoSuchTable`]; [`ReadError::NoSuchColumn`] for an unknown column.
+    pub fn column_values<L: Level>(
+        &self,
+        access: &DatabaseAccess<L>,
+        at: &CommitHash,
+        wanted: &ColumnQuery<'_>,
+    ) -> Result<Option<ValuesFound>, ReadError> {
+        let schema = self.table(access, at, wanted.table)?;
+        let tested = wanted.tests.iter().map(|test| test.column.as_str());
+        check_columns(&schema, tested.chain([wanted.column]))?;
+        let half = wanted.timeout / 2;
+        for rows in [wanted.rows, Self::SAMPLE_ROWS.min(wanted.rows)] {
+            let query = ColumnQuery { rows, timeout: half, ..wanted.clone() };
+            match self.0.ports.engine.column_values(access.database().id, at, &query) {
+                Ok(found) => return Ok(Some(ValuesFound { is_sample: found.rows >= rows, found })),
+                Err(EngineError::Sql { failure: SqlFailure::TimedOut(_), .. }) => {}
+                Err(EngineError::Sql { .. }) => return Ok(None),
+                Err(other) => return Err(PortError::from(other).into()),
+            }
+        }
+        Ok(None)
     }
 
     /// Returns the size of a table, or `None` if measuring takes longer than `patience` or the view fails.

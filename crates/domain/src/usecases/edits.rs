@@ -3,10 +3,9 @@
 //! An edit was made from the rows of a commit, its base. It is applied to the head of a branch as statements, if the cells that it
 //! touches are still the same there. Otherwise it fails with the three values of each cell, so that nothing is overwritten unseen.
 
-use std::fmt::Write as _;
 use std::time::Duration;
 
-use branchyard_sqlite_lexer::{quote_name, quote_text};
+use branchyard_sqlite_lexer::{NamedLiteral, delete_row, insert_row, quote_text, select_row, update_row};
 use data_encoding::HEXUPPER;
 
 use super::{IdempotencyRecord, Inner, Operations, revisions};
@@ -171,7 +170,8 @@ pub(super) fn statements(
             } else {
                 conflicts.extend(compare(line, row, (&old, base.as_deref()), (&new, ours.as_deref())));
             }
-            append(&mut sql, &new.name, row);
+            sql.push_str(&statement(&new.name, row));
+            sql.push_str(";\n");
         }
         if missing.len().max(conflicts.len()) >= MOST_PROBLEMS {
             break;
@@ -206,12 +206,12 @@ impl Sides<'_> {
         schema: &TableSchema,
         edits: &[RowEdit],
     ) -> Result<Vec<Option<Vec<Cell>>>, EditFailure> {
-        let columns: Vec<String> = schema.columns.iter().map(|column| quote_name(&column.name)).collect();
-        let columns = columns.join(", ");
+        let columns: Vec<&str> = schema.columns.iter().map(|column| column.name.as_str()).collect();
         let mut parts = Vec::new();
         for (number, edit) in edits.iter().enumerate() {
-            let Some(condition) = condition(schema, edit) else { continue };
-            parts.push(format!("SELECT {number}, {columns} FROM {} WHERE {condition}", quote_name(&schema.name)));
+            if let Some(key) = key_literals(schema, edit) {
+                parts.push(select_row(number, &schema.name, &columns, &key));
+            }
         }
         let mut rows = vec![None; edits.len()];
         if parts.is_empty() {
@@ -241,18 +241,17 @@ impl Sides<'_> {
     }
 }
 
-/// Returns the condition that selects the row of an edit. `None` for a new row that does not set the whole key.
-fn condition(schema: &TableSchema, edit: &RowEdit) -> Option<String> {
+/// Returns the primary key of the row of an edit. `None` for a new row that does not set all of it.
+fn key_literals<'a>(schema: &'a TableSchema, edit: &RowEdit) -> Option<Vec<NamedLiteral<'a>>> {
     let given = edit.key().unwrap_or_else(|| edit.set());
     if schema.primary_key.is_empty() {
         return None;
     }
-    let mut parts = Vec::new();
-    for name in &schema.primary_key {
+    let value = |name: &'a String| {
         let (_, value) = given.iter().find(|(column, _)| column.eq_ignore_ascii_case(name))?;
-        parts.push(format!("{} IS {}", quote_name(name), literal(value)));
-    }
-    Some(parts.join(" AND "))
+        Some((name.as_str(), literal(value)))
+    };
+    schema.primary_key.iter().map(value).collect()
 }
 
 /// Returns the cells that an edit touches and that are others at the head than at the base, unless the head has the wanted value.
@@ -335,25 +334,14 @@ fn literal(value: &EditedValue) -> String {
     }
 }
 
-/// Appends the statement of an edit.
-fn append(sql: &mut String, table: &str, edit: &RowEdit) {
-    let table = quote_name(table);
-    let list = |cells: &[(String, EditedValue)], sign: &str, between: &str| {
-        let parts: Vec<String> =
-            cells.iter().map(|(name, value)| format!("{}{sign}{}", quote_name(name), literal(value))).collect();
-        parts.join(between)
-    };
-    // Writing to a string cannot fail.
-    let _ = match edit {
-        RowEdit::Insert { set } if set.is_empty() => writeln!(sql, "INSERT INTO {table} DEFAULT VALUES;"),
-        RowEdit::Insert { set } => {
-            let names: Vec<String> = set.iter().map(|(name, _)| quote_name(name)).collect();
-            let values: Vec<String> = set.iter().map(|(_, value)| literal(value)).collect();
-            writeln!(sql, "INSERT INTO {table} ({}) VALUES ({});", names.join(", "), values.join(", "))
-        }
-        RowEdit::Update { key, set } => {
-            writeln!(sql, "UPDATE {table} SET {} WHERE {};", list(set, " = ", ", "), list(key, " IS ", " AND "))
-        }
-        RowEdit::Delete { key } => writeln!(sql, "DELETE FROM {table} WHERE {};", list(key, " IS ", " AND ")),
-    };
+/// Returns the statement of an edit.
+fn statement(table: &str, edit: &RowEdit) -> String {
+    fn literals(cells: &[(String, EditedValue)]) -> Vec<NamedLiteral<'_>> {
+        cells.iter().map(|(name, value)| (name.as_str(), literal(value))).collect()
+    }
+    match edit {
+        RowEdit::Insert { set } => insert_row(table, &literals(set)),
+        RowEdit::Update { key, set } => update_row(table, &literals(key), &literals(set)),
+        RowEdit::Delete { key } => delete_row(table, &literals(key)),
+    }
 }

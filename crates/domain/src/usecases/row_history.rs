@@ -257,14 +257,19 @@ enum Source {
 
 /// Finds out whether a change gave a cell the value that it has now. `at` is the place of its column among `width` ones.
 fn source(at: usize, column: &str, width: usize, change: &HistoryChange) -> Source {
-    let cell = |row: &Option<Vec<(String, Cell)>>| -> Option<Cell> {
-        let row = row.as_ref()?;
-        let named = row.iter().find(|(name, _)| name.eq_ignore_ascii_case(column));
-        named.or_else(|| row.get(at).filter(|_| row.len() == width)).map(|(_, cell)| cell.clone())
+    let Some(from) = change.row.from.as_deref() else { return Source::Here(None) };
+    let Some(to) = change.row.to.as_deref() else { return Source::Earlier };
+    let named = |row: &[(String, Cell)]| -> Option<Cell> {
+        row.iter().find(|(name, _)| name.eq_ignore_ascii_case(column)).map(|(_, cell)| cell.clone())
     };
-    if change.row.from.is_none() {
-        return Source::Here(None);
-    }
-    let (from, to) = (cell(&change.row.from), cell(&change.row.to));
-    if to.is_some() && from != to { Source::Here(from) } else { Source::Earlier }
+    // A column that got its name later is at the same place.
+    let placed = |row: &[(String, Cell)]| -> Option<Cell> {
+        row.get(at).filter(|_| row.len() == width).map(|(_, cell)| cell.clone())
+    };
+    let (from, to) = match named(to) {
+        Some(to) => (named(from).or_else(|| placed(from)), Some(to)),
+        None if from.len() == to.len() => (placed(from), placed(to)),
+        None => return Source::Earlier,
+    };
+    if from == to { Source::Earlier } else { Source::Here(from) }
 }

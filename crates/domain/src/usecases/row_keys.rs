@@ -87,6 +87,7 @@ mod tests {
             nullable: false,
             default: None,
             in_primary_key: true,
+            is_generated: false,
         };
         TableSchema {
             name: "t".to_owned(),

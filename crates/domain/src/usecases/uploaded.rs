@@ -220,8 +220,13 @@ impl<'a> Imports<'a> {
     fn look(&self, input: FormatInput<'_>, limit: usize) -> Result<Preview, FormatError> {
         let file = self.0.ports.formats.scan(input)?;
         let columns = file.columns().to_vec();
-        let targets: Vec<TargetColumn> =
-            columns.iter().map(|column| TargetColumn::Typed(column.declared_type.clone())).collect();
+        // Where the file's own spelling is known, it is shown, and not what the proposed type would make of it.
+        let is_spelled = !file.spelling().is_empty();
+        let target = |column: &InferredColumn| match column.declared_type.as_str() {
+            "INTEGER" | "REAL" if is_spelled => TargetColumn::Typed(String::new()),
+            declared => TargetColumn::Typed(declared.to_owned()),
+        };
+        let targets: Vec<TargetColumn> = columns.iter().map(target).collect();
         let mut source = file.rows(&targets)?;
         let (mut rows, mut row) = (Vec::new(), Vec::new());
         while rows.len() < limit && source.next(&mut row)?.is_some() {

@@ -12,10 +12,10 @@ use branchyard_domain::entities::{
     Commit, Conflict, LogEntry, LogPosition, SchemaObject, Signature, TableChange, TableSchema,
 };
 use branchyard_domain::ports::{
-    BatchedWrite, ChangedRows, Chunk, Collected, Engine, EngineError, HeldChunk, HistoryPage, HistoryPosition,
-    HistoryQuery, ImportJob, KeptCommits, KeptHeads, MergeJob, MergeOutcome, PreviewJob, Previewed, PushedHistory,
-    Reachability, ReadQuery, ReadReport, RecordedFormats, RowPage, RowSink, RowSource, RowTest, ScriptJob, Selected,
-    Selection, SqlFailure, SqliteExport, StartedRead, TableScan, WriteJob, Written,
+    BatchedWrite, ChangedRows, Chunk, Collected, ColumnQuery, ColumnValues, Engine, EngineError, HeldChunk,
+    HistoryPage, HistoryPosition, HistoryQuery, ImportJob, KeptCommits, KeptHeads, MergeJob, MergeOutcome, PreviewJob,
+    Previewed, PushedHistory, Reachability, ReadQuery, ReadReport, RecordedFormats, RowPage, RowSink, RowSource,
+    RowTest, ScriptJob, Selected, Selection, SqlFailure, SqliteExport, StartedRead, TableScan, WriteJob, Written,
 };
 use branchyard_domain::values::{ChunkHash, CommitHash, CommitPrefix, DatabaseId};
 use branchyard_engine_doltlite::{
@@ -419,6 +419,25 @@ impl Engine for ProcessEngine {
         let call = Call::Count { at: at.clone(), table: table.to_owned(), tests: tests.to_vec(), timeout };
         let (mut ends, blame) = (Ends::default(), Blame::Statement(table));
         self.call(database, Access::Read, &call, &within(timeout), &mut ends, blame)
+    }
+
+    fn column_values(
+        &self,
+        database: DatabaseId,
+        at: &CommitHash,
+        query: &ColumnQuery<'_>,
+    ) -> Result<ColumnValues, EngineError> {
+        let call = Call::ColumnValues {
+            at: at.clone(),
+            table: query.table.to_owned(),
+            column: query.column.to_owned(),
+            tests: query.tests.to_vec(),
+            rows: query.rows,
+            limit: query.limit,
+            timeout: query.timeout,
+        };
+        let (mut ends, blame) = (Ends::default(), Blame::Statement(query.table));
+        self.call(database, Access::Read, &call, &within(query.timeout), &mut ends, blame)
     }
 
     fn write(&self, database: DatabaseId, job: &WriteJob<'_>) -> Result<Written, EngineError> {

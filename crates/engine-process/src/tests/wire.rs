@@ -9,9 +9,9 @@ use branchyard_domain::entities::{
     TableColumn, TableKind, TableSchema, Trigger,
 };
 use branchyard_domain::ports::{
-    ChangedRows, Chunk, Column, EngineError, FormatError, HeldChunk, HistoryChange, HistoryPage, HistoryPosition,
-    ImportColumn, ImportTarget, MergeOutcome, Previewed, PushedHistory, ReadReport, RowPage, RowTest, Selected,
-    SqlFailure, Test, ValueRef, Written,
+    ChangedRows, Chunk, Column, ColumnValues, EngineError, FormatError, HeldChunk, HistoryChange, HistoryPage,
+    HistoryPosition, ImportColumn, ImportTarget, MergeOutcome, Previewed, PushedHistory, ReadReport, RowPage, RowTest,
+    Selected, SqlFailure, Test, ValueRef, Written,
 };
 use branchyard_domain::values::{ChunkHash, CommitHash, DatabaseId, Timestamp};
 use branchyard_engine_doltlite::{CellBatch, CommitParents, ConflictQuery, ConflictWindow, HeadPair};
@@ -30,7 +30,7 @@ macro_rules! for_every_type {
         for_every_type!(@ $check ($($argument),*):
             Setup, Bind, Page, Write, Preview, Merge, Import, Script, Call, RowBatch, TableShape, CellBatch, CommitParents,
             Cell, Change, Commit, Conflict, ConflictKind, ForeignKey, ImportMode, Index, LogEntry, LogPosition,
-    ChangedRows, Column, CommitHash, DatabaseId, EngineError, FormatError, HistoryChange, HistoryPage, HistoryPosition, ImportColumn, ImportTarget, MergeOutcome, ObjectChange, ObjectKind, Previewed, ReadReport, ResolvedRow, RowChange, RowPage, RowProblem, RowResolution, RowTest, SchemaObject, Selected, Side, Signature, SqlFailure, TableChange, TableColumn, TableKind, TableSchema, Test, Trigger, Written,
+    ChangedRows, Column, ColumnValues, CommitHash, DatabaseId, EngineError, FormatError, HistoryChange, HistoryPage, HistoryPosition, ImportColumn, ImportTarget, MergeOutcome, ObjectChange, ObjectKind, Previewed, ReadReport, ResolvedRow, RowChange, RowPage, RowProblem, RowResolution, RowTest, SchemaObject, Selected, Side, Signature, SqlFailure, TableChange, TableColumn, TableKind, TableSchema, Test, Trigger, Written,
             ChunkHash, Chunk, HeldChunk, PushedHistory, Timestamp, ConflictQuery, ConflictWindow, HeadPair, Bytes, String, Duration, bool, u8,
             u32, u64, usize, i32, i64, f64, Vec<ConflictWindow>, Vec<TableSchema>, Vec<TableChange>, Option<CommitHash>,
             (CommitHash, usize), (i64, Duration), Result<(), String>, Result<RowBatch, FormatError>,

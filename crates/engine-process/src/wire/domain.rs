@@ -8,9 +8,9 @@ use branchyard_domain::entities::{
     TableColumn, TableKind, TableSchema, Trigger,
 };
 use branchyard_domain::ports::{
-    ChangedRows, Chunk, Column, EngineError, FormatError, HeldChunk, HistoryChange, HistoryPage, HistoryPosition,
-    ImportColumn, ImportTarget, MergeOutcome, PreviewRefusal, Previewed, PreviewedTable, PushedHistory, ReadReport,
-    RowPage, RowTest, Selected, SqlFailure, Test, WritePreview, Written,
+    ChangedRows, Chunk, Column, ColumnValues, EngineError, FormatError, HeldChunk, HistoryChange, HistoryPage,
+    HistoryPosition, ImportColumn, ImportTarget, MergeOutcome, PreviewRefusal, Previewed, PreviewedTable,
+    PushedHistory, ReadReport, RowPage, RowTest, Selected, SqlFailure, Test, WritePreview, Written,
 };
 use branchyard_domain::values::{ChunkHash, CommitHash, DatabaseId, Timestamp};
 use branchyard_engine_doltlite::{CollectedHistory, ConflictQuery, ConflictWindow, HeadPair, MAX_LENGTH};
@@ -44,6 +44,7 @@ wire_struct! {
     HistoryPosition { log, after }
     HistoryChange { commit, merged_by, row, next }
     HistoryPage { changes, next, commits, last, key_changed_by }
+    ColumnValues { values, more, rows, nulls, range }
     Written { outcome, rows_affected }
     WritePreview { rows_affected, tables }
     PreviewedTable { change, rows, definitions }
@@ -61,9 +62,10 @@ wire_enum!(TableKind { 0 => Table, 1 => View });
 wire_enum!(Side { 0 => Ours, 1 => Theirs });
 wire_enum!(ResolvedRow { 0 => Of(side), 1 => With(cells) });
 wire_enum!(ImportMode { 0 => Create, 1 => Overwrite, 2 => Update, 3 => Replace });
-wire_enum!(Test { 0 => Equals, 1 => Differs, 2 => Contains, 3 => Less, 4 => More, 5 => IsNull, 6 => IsNotNull });
 wire_enum!(PreviewRefusal { 0 => TooLong, 1 => TooLarge, 2 => AltersAfterChanges, 3 => ReadsHistory });
 wire_enum!(Previewed { 0 => Changes(preview), 1 => Refused(refusal) });
+wire_enum!(Test { 0 => Equals, 1 => Differs, 2 => Contains, 3 => Less, 4 => More, 5 => IsNull, 6 => IsNotNull,
+    7 => AtMost, 8 => AtLeast, 9 => StartsWith, 10 => OneOf });
 wire_enum!(MergeOutcome { 0 => Head(head), 1 => Conflicts(conflicts) });
 wire_enum!(ImportTarget { 0 => New { primary_key, overwrite }, 1 => Update, 2 => Replace });
 wire_enum!(SqlFailure {

@@ -4,8 +4,9 @@ use std::ops::ControlFlow;
 use std::os::fd::OwnedFd;
 
 use branchyard_domain::ports::{
-    BatchedWrite, Column, Engine as _, EngineError, FormatError, HistoryQuery, ImportJob, MergeJob, PreviewJob,
-    PreviewPlace, ReadQuery, RowOrder, RowSink, ScriptJob, Selection, SqliteExport, TableScan, ValueRef, WriteJob,
+    BatchedWrite, Column, ColumnQuery, Engine as _, EngineError, FormatError, HistoryQuery, ImportJob, MergeJob,
+    PreviewJob, PreviewPlace, ReadQuery, RowOrder, RowSink, ScriptJob, Selection, SqliteExport, TableScan, ValueRef,
+    WriteJob,
 };
 use branchyard_domain::values::DatabaseId;
 use branchyard_engine_doltlite::DoltliteEngine;
@@ -61,6 +62,10 @@ pub(super) fn answer(engine: &DoltliteEngine, link: &Link, database: DatabaseId,
             done(link, &engine.rows(database, &at, &wanted, &mut Rows::new(link)))
         }
         Call::Count { at, table, tests, timeout } => done(link, &engine.count(database, &at, &table, &tests, timeout)),
+        Call::ColumnValues { at, table, column, tests, rows, limit, timeout } => {
+            let query = ColumnQuery { table: &table, column: &column, tests: &tests, rows, limit, timeout };
+            done(link, &engine.column_values(database, &at, &query))
+        }
         Call::ChangedTables { from, to } => done(link, &engine.changed_tables(database, &from, &to)),
         Call::ChangedRows { from, to, table, page } => {
             done(link, &engine.changed_rows(database, &from, &to, &table, &page))

@@ -163,7 +163,8 @@ mod tests {
         for (quota, servers) in [(1, 3), (50, 3), (1_000, 3), (5_000, 16)] {
             let tables: Vec<_> = (0..servers).map(|_| WindowTable::new(quota, 3_600).shared()).collect();
             let (mut all, mut served) = (0, 0);
-            for request in 0..quota * 2 {
+            // Each server is asked once the quota is used up.
+            for request in 0..quota * 2 + servers {
                 // The first half of the requests goes to one server.
                 let at = if request < quota / 2 { 0 } else { request as usize % tables.len() };
                 let mut standing = tables[at].count(7, 100);

@@ -2,6 +2,7 @@
 
 use std::f64::consts::TAU;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use branchyard_deployments::access::Manage;
 use branchyard_deployments::entities::RunState;
@@ -13,6 +14,8 @@ use branchyard_domain::entities::User;
 use branchyard_domain::values::Timestamp;
 use branchyard_domain_testing::fakes::MemoryProvisioner;
 use branchyard_testkit::{AMPLE, Server, wait_for};
+
+use super::chromium::{Chromium, JavaScript};
 
 /// The number of minutes with measurements.
 const MINUTES: i32 = 24 * 60;
@@ -138,4 +141,52 @@ pub(super) fn pages(server: &Server, books: &MemoryProvisioner) -> Vec<(&'static
         ("deployment-delete", of("archive", "/delete")),
         ("usage", "/settings/usage".to_owned()),
     ]
+}
+
+#[test]
+fn a_deployment_is_right_within_three_seconds_of_a_change() {
+    let (server, _) = Server::with_books(|config| config.web.sign_up = "open".to_owned());
+    let Some(chromium) = Chromium::open(&server, JavaScript::On) else { return };
+    chromium.sign_up("ada");
+    let user = Arc::new(server.hub().people().user_named("ada").unwrap());
+    create(&server, &user, "gauges", None);
+    until(&server, &user, "gauges", |view| view.deployment.state == RunState::Started);
+    chromium.go("/deployments/ada/gauges");
+    chromium.shows("#deployment-state", "Started");
+    chromium.shows("#connect-live", "gauges");
+    chromium.shows("#instances", "Primary");
+    chromium.run("window.wasHere = true");
+    let deployments = server.deployments();
+    let access = deployments.access::<Manage>(&Caller::User(Arc::clone(&user)), "ada", "gauges").unwrap();
+    deployments.disable(&access, None).unwrap();
+    until(&server, &user, "gauges", |view| view.deployment.state == RunState::Stopped);
+    let changed = Instant::now();
+    chromium.shows("#deployment-state", "Stopped");
+    chromium.wait("no address and no instance", |this| {
+        this.text("#connect-live").is_empty() && this.text("#instances-live").is_empty()
+    });
+    chromium.shows("#facts-live", "$0 an hour");
+    assert!(changed.elapsed() < Duration::from_secs(3), "{:?}", changed.elapsed());
+    assert_eq!(chromium.run("return window.wasHere"), true, "the page was not loaded again");
+    assert!(!chromium.text("main").contains("Reload the page"), "the page is live");
+}
+
+#[test]
+fn a_running_deployment_and_its_backups_fit_on_a_phone() {
+    let (server, _) = Server::with_books(|config| config.web.sign_up = "open".to_owned());
+    let Some(chromium) = Chromium::open(&server, JavaScript::On) else { return };
+    chromium.sign_up("ada");
+    let user = Arc::new(server.hub().people().user_named("ada").unwrap());
+    let name = "gauges-of-all-rivers-of-europe-1";
+    create(&server, &user, name, None);
+    until(&server, &user, name, |view| view.deployment.state == RunState::Started);
+    let deployments = server.deployments();
+    let access = deployments.access::<Manage>(&Caller::User(Arc::clone(&user)), "ada", name).unwrap();
+    deployments.back_up(&access, None).unwrap();
+    until(&server, &user, name, |view| view.last_backup.is_some());
+    chromium.size(390, 844);
+    for path in ["", "/backups", "/databases", "/operations"] {
+        chromium.go(&format!("/deployments/ada/{name}{path}"));
+        assert!(!chromium.overflows(), "{path}");
+    }
 }

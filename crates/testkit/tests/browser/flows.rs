@@ -65,7 +65,7 @@ fn import(chromium: &Chromium) {
     chromium.shows("#preview-table", "river number 1 with");
     chromium.shows("#preview-table", "INTEGER");
     assert_eq!(chromium.property("#table_name", "value"), "rivers");
-    chromium.click("#preview-table input[value=id]");
+    chromium.click("#preview-table input[type=checkbox][value=id]");
     chromium.send("#start-import");
 }
 

@@ -14,5 +14,6 @@ mod chromium;
 mod deployments;
 mod flows;
 mod gallery;
+mod grid;
 mod pulls;
 mod workbench;

@@ -11,6 +11,7 @@ mod deployments;
 mod docs;
 mod downloads;
 mod editing;
+mod grid;
 mod guards;
 mod hooks;
 mod imports;

@@ -15,6 +15,7 @@ use crate::forms::{Filled, FormPost};
 use crate::layout::LayoutContext;
 use crate::page_context::{PageContext, PageResult};
 use crate::paths;
+use crate::suggestions;
 
 /// Branches, or tags, per page.
 pub(crate) const PAGE: usize = 50;
@@ -54,6 +55,7 @@ struct BranchesPage {
     restorable: Vec<RestorableBranch>,
     form: Filled,
     restore: Option<RestoreForm>,
+    names: Vec<String>,
 }
 
 /// The form that restores a branch to a time.
@@ -66,10 +68,11 @@ struct RestoreForm {
 pub(crate) async fn show(visit: PageContext) -> PageResult {
     let (access, frame) = database::open::<Read>(&visit, DatabaseTab::Branches).await?;
     let form = Filled::default().with("from", frame.default_branch.clone());
+    let names = suggestions::refs(&visit, &access).await?;
     let (rows, next) = rows(&visit, access, &frame).await?;
     let restorable = restorable(&visit, &frame).await?;
     let restore = restore_form(&visit, &frame, None).await?;
-    visit.page(|shell| BranchesPage { shell, frame, rows, next, restorable, form, restore })
+    visit.page(|shell| BranchesPage { shell, frame, rows, next, restorable, form, restore, names })
 }
 
 /// Returns the branches deleted last that a writer can restore.
@@ -156,10 +159,11 @@ pub(crate) async fn create(posted: FormPost) -> PageResult {
 /// Shows the page again, with the reason why the action failed.
 async fn refuse(posted: &FormPost, frame: DatabaseFrame, form: Filled, restore: Option<Filled>) -> PageResult {
     let (access, _) = database::open::<Read>(posted, DatabaseTab::Branches).await?;
+    let names = suggestions::refs(posted, &access).await?;
     let (rows, next) = rows(posted, access, &frame).await?;
     let restorable = restorable(posted, &frame).await?;
     let restore = restore_form(posted, &frame, restore).await?;
-    posted.refuse(|shell| BranchesPage { shell, frame, rows, next, restorable, form, restore })
+    posted.refuse(|shell| BranchesPage { shell, frame, rows, next, restorable, form, restore, names })
 }
 
 /// `POST /{owner}/{database}/branches/restore`

@@ -13,9 +13,8 @@ use crate::layout::LayoutContext;
 use crate::log::{self, CommitLine};
 use crate::page_context::{PageContext, PageResult};
 use crate::paths;
+use crate::suggestions;
 
-/// Branches that the form suggests.
-const OFFERED: usize = 100;
 /// Commits shown.
 const COMMITS: usize = 100;
 
@@ -39,6 +38,7 @@ struct ComparePage {
     frame: DatabaseFrame,
     from: String,
     to: String,
+    /// Branches and tags that the form suggests.
     branches: Vec<String>,
     compared: Option<Compared>,
 }
@@ -49,18 +49,16 @@ pub(crate) async fn choose(visit: PageContext) -> PageResult {
     if let (Some(from), Some(to)) = (visit.parameter("from"), visit.parameter("to")) {
         return visit.redirect(&address(&frame, from.trim(), "...", to.trim()));
     }
-    let branches = visit.read(move |hub| hub.branches().list(&access, None, OFFERED)).await?;
-    let branches = branches.into_iter().map(|branch| branch.name.to_string()).collect();
+    let branches = suggestions::refs(&visit, &access).await?;
     let (from, to) = (frame.default_branch.clone(), String::new());
     visit.page(|shell| ComparePage { shell, frame, from, to, branches, compared: None })
 }
 
-/// Both refs, resolved, and the branches that the form suggests.
+/// Both refs, resolved.
 struct ComparedRefs {
     from: CommitHash,
     to: CommitHash,
     parted: Option<CommitHash>,
-    branches: Vec<String>,
     are_branches: bool,
 }
 
@@ -97,10 +95,11 @@ pub(crate) async fn show(visit: PageContext) -> PageResult {
         changes: Changes::new(&visit, &access, &asked, &found, &path),
         since_parting: since_parting && ends.parted.is_some(),
         other: address(&frame, &from, if since_parting { ".." } else { "..." }, &to),
-        pull: (ends.are_branches && from != to)
+        // Nothing is left to merge if the branches parted at the head of the compared one.
+        pull: (ends.are_branches && from != to && ends.parted.as_ref() != Some(&ends.to))
             .then(|| paths::with_query(&format!("{}/pulls/new", frame.path), &[("from", &to), ("to", &from)])),
     };
-    let branches = ends.branches;
+    let branches = suggestions::refs(&visit, &access).await?;
     visit.page(|shell| ComparePage { shell, frame, from, to, branches, compared: Some(compared) })
 }
 
@@ -123,10 +122,8 @@ async fn ends(
             }
             let (Some(head), Some(base)) = (commits.pop(), commits.pop()) else { return Ok(Err(from)) };
             let parted = hub.history().merge_base(&access, &base, &head)?;
-            let branches = hub.branches().list(&access, None, OFFERED)?;
             let are_branches = hub.branches().get(&access, &from).is_ok() && hub.branches().get(&access, &to).is_ok();
-            let branches = branches.into_iter().map(|branch| branch.name.to_string()).collect();
-            Ok(Ok(ComparedRefs { from: base, to: head, parted, branches, are_branches }))
+            Ok(Ok(ComparedRefs { from: base, to: head, parted, are_branches }))
         })
         .await?;
     found.map_err(|name| PageError::NoSuchRef { name, database: frame.path.clone() })

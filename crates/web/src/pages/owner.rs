@@ -2,8 +2,10 @@
 
 use askama::Template;
 use branchyard_domain::access::Visit as Look;
+use branchyard_domain::entities::{MemberRole, Role};
 use branchyard_domain::errors::{DatabaseError, OrganizationError, PeopleError};
 use branchyard_domain::ports::DatabaseFilter;
+use branchyard_domain::usecases::OrganizationView;
 use branchyard_domain::values::AccountId;
 
 use super::explore::{DatabaseItem, items};
@@ -27,6 +29,8 @@ pub(crate) struct OwnerProfile {
     location: Option<String>,
     website: Option<String>,
     is_organization: bool,
+    /// Whether the viewer's role in the organization lets the viewer create databases for it.
+    may_create: bool,
     created_at: branchyard_domain::values::Timestamp,
 }
 
@@ -37,6 +41,8 @@ struct OwnerPage {
     about: OwnerProfile,
     joined: Markup,
     is_viewer: bool,
+    /// Whether the viewer can create databases for the owner.
+    may_create: bool,
     has_deployments: bool,
     shows_stars: bool,
     databases: Vec<DatabaseItem>,
@@ -57,6 +63,7 @@ pub(crate) async fn show(visit: PageContext) -> PageResult {
                 location: user.location,
                 website: user.website_url,
                 is_organization: false,
+                may_create: false,
                 created_at: user.created_at,
             })),
             Err(PeopleError::NoSuchUser(_)) => {
@@ -65,7 +72,9 @@ pub(crate) async fn show(visit: PageContext) -> PageResult {
                     Err(OrganizationError::NoSuchOrganization | OrganizationError::SignInRequired) => return Ok(None),
                     Err(other) => return Err(other),
                 };
-                let organization = hub.organizations().get(&access).organization;
+                let OrganizationView { organization, role } = hub.organizations().get(&access);
+                let may_create =
+                    role.is_some_and(|role| role == MemberRole::Owner || organization.base_role >= Role::Write);
                 Ok(Some(OwnerProfile {
                     name: organization.name,
                     user: None,
@@ -74,6 +83,7 @@ pub(crate) async fn show(visit: PageContext) -> PageResult {
                     location: None,
                     website: None,
                     is_organization: true,
+                    may_create,
                     created_at: organization.created_at,
                 }))
             }
@@ -101,8 +111,19 @@ pub(crate) async fn show(visit: PageContext) -> PageResult {
     let next = last.map(|last| paths::with_query(&format!("/{}", about.name), &[("tab", tab), ("after", &last)]));
     let now = visit.state.services.now();
     let is_viewer = visit.caller.user().is_some_and(|user| user.name == about.name);
+    let may_create = is_viewer || about.may_create;
     let has_deployments = super::deployments::list::is_visible(&visit, &about.name).await?;
     let (databases, joined) = (items(&found, now), format::when(about.created_at, now));
     let shows_stars = starred_by.is_some();
-    visit.page(|shell| OwnerPage { shell, about, joined, is_viewer, has_deployments, shows_stars, databases, next })
+    visit.page(|shell| OwnerPage {
+        shell,
+        about,
+        joined,
+        is_viewer,
+        may_create,
+        has_deployments,
+        shows_stars,
+        databases,
+        next,
+    })
 }

@@ -17,6 +17,7 @@ use crate::layout::LayoutContext;
 use crate::markdown;
 use crate::page_context::{PageContext, PageResult};
 use crate::paths;
+use crate::suggestions;
 
 /// Releases per page.
 const PAGE: usize = 20;
@@ -114,21 +115,25 @@ struct ReleaseFormPage {
     /// The tag of the release being edited; `None` for a new release.
     edited: Option<String>,
     back: String,
+    /// Branches and tags that the form suggests.
+    names: Vec<String>,
 }
 
 /// `GET /{owner}/{database}/releases/new?tag=`
 pub(crate) async fn ask_new(visit: PageContext) -> PageResult {
-    let (_, frame) = database::open::<Write>(&visit, DatabaseTab::Releases).await?;
+    let (access, frame) = database::open::<Write>(&visit, DatabaseTab::Releases).await?;
+    let names = suggestions::refs(&visit, &access).await?;
     let tag = visit.parameter("tag").unwrap_or_default();
     let from = if tag.is_empty() { frame.default_branch.clone() } else { String::new() };
     let form = Filled::default().with("tag", tag).with("from", from);
     let back = format!("{}/releases", frame.path);
-    visit.page(|shell| ReleaseFormPage { shell, frame, form, edited: None, back })
+    visit.page(|shell| ReleaseFormPage { shell, frame, form, edited: None, back, names })
 }
 
 /// `POST /{owner}/{database}/releases/new`
 pub(crate) async fn create(posted: FormPost) -> PageResult {
     let (access, frame) = database::open::<Write>(&posted, DatabaseTab::Releases).await?;
+    let names = suggestions::refs(&posted, &access).await?;
     let mut form = posted.form.again();
     let tag = form.checked("tag", RefName::parse(&posted.form.line("tag")));
     let title = form.checked("title", Title::parse(posted.form.line("title")));
@@ -158,7 +163,7 @@ pub(crate) async fn create(posted: FormPost) -> PageResult {
         }
     }
     let back = format!("{}/releases", frame.path);
-    posted.refuse(|shell| ReleaseFormPage { shell, frame, form, edited: None, back })
+    posted.refuse(|shell| ReleaseFormPage { shell, frame, form, edited: None, back, names })
 }
 
 /// `GET /{owner}/{database}/releases/tag/{tag}/edit`
@@ -170,7 +175,7 @@ pub(crate) async fn ask_edit(visit: PageContext) -> PageResult {
         .with("description", release.description.unwrap_or_default())
         .with("seen", release.updated_at.as_micros().to_string());
     let back = address(&frame, &tag);
-    visit.page(|shell| ReleaseFormPage { shell, frame, form, edited: Some(tag), back })
+    visit.page(|shell| ReleaseFormPage { shell, frame, form, edited: Some(tag), back, names: Vec::new() })
 }
 
 /// `POST /{owner}/{database}/releases/tag/{tag}/edit`
@@ -193,7 +198,7 @@ pub(crate) async fn edit(posted: FormPost) -> PageResult {
             Err(failure) => form = form.refused(failure, FIELDS)?,
         }
     }
-    posted.refuse(|shell| ReleaseFormPage { shell, frame, form, edited: Some(tag), back })
+    posted.refuse(|shell| ReleaseFormPage { shell, frame, form, edited: Some(tag), back, names: Vec::new() })
 }
 
 fn question(frame: &DatabaseFrame, release: &Release) -> ConfirmQuestion {

@@ -3,8 +3,9 @@
 use askama::Template;
 use branchyard_domain::access::Read;
 use branchyard_domain::errors::ReadError;
+use branchyard_domain::ports::Test;
 use branchyard_domain::usecases::LookEnd;
-use branchyard_http_common::key_parameter;
+use branchyard_http_common::{key_parameter, segment};
 
 use crate::database::{self, DatabaseFrame, DatabaseTab, ShownVersion};
 use crate::error_page::PageError;
@@ -12,9 +13,10 @@ use crate::layout::LayoutContext;
 use crate::links::Links;
 use crate::moments::TimeSteps;
 use crate::page_context::{PageContext, PageResult};
-use crate::rows::CellView;
+use crate::rows::{CellKind, CellView};
 use crate::table_page::{RowsFound, RowsQuery};
 use crate::table_query::Looking;
+use crate::value_view;
 
 mod blame;
 
@@ -30,6 +32,14 @@ struct RowField {
     cell: CellView,
     link: Option<String>,
     blame: Option<BlameView>,
+    /// The value with line breaks, if it is a document in JSON.
+    document: Option<String>,
+    /// The value, if it is an address on the web.
+    web: Option<String>,
+    /// The path of the cell's bytes. `None` for NULL.
+    bytes: Option<String>,
+    /// The rows with the same value.
+    same: Option<String>,
 }
 
 /// The links to what the row was before.
@@ -65,18 +75,17 @@ pub(crate) async fn show(visit: PageContext) -> PageResult {
     let (access, frame) = database::open::<Read>(&visit, DatabaseTab::Tables).await?;
     let at = database::at(&visit, &access, &frame).await?;
     let (name, looking, commit) = (visit.segment("table"), Looking::of(&visit), at.commit.clone());
-    let (state, reader) = (visit.state.clone(), access.clone());
+    let (state, asked, reader) = (visit.state.clone(), looking.clone(), access.clone());
     let found = visit
         .run(&visit.state.sql, move |hub| -> Result<_, ReadError> {
-            let (state, access, commit, looking) = (&state, &reader, &commit, &looking);
-            let wanted =
-                RowsQuery { state, access, commit, table: &name, looking, page_rows: 1, characters: CELL_CHARACTERS };
-            wanted.find(hub)
+            let (state, access, commit, looking) = (&state, &reader, &commit, &asked);
+            let (table, page_rows, characters) = (&*name, Some(1), CELL_CHARACTERS);
+            RowsQuery { state, access, commit, table, looking, page_rows, characters }.find(hub)
         })
         .await?;
     let RowsFound { schemas, schema, grid, ended, .. } = found;
     let (LookEnd::Done(_), Some(cells)) = (ended, grid.rows.into_iter().next()) else {
-        return Err(PageError::nothing_here());
+        return Err(PageError::NoSuchRow { table: frame.table(&schema.name) });
     };
     let links = Links::new(&frame, &schemas, &schema);
     let edit = links.edit(&cells).filter(|_| frame.may_write && at.kind == "branch");
@@ -109,13 +118,28 @@ pub(crate) async fn show(visit: PageContext) -> PageResult {
         });
         time = Some(TimeSteps::find(&visit, &access, &frame, &at, &row_path, kept).await?);
     }
-    let fields = schema.columns.iter().zip(cells).zip(targets).map(|((column, cell), link)| RowField {
-        name: column.name.clone(),
-        declared_type: column.declared_type.clone(),
-        is_key: column.in_primary_key,
-        cell,
-        link,
-        blame: blames.take(&column.name),
+    let path = frame.table_path(&schema.name);
+    let fields = schema.columns.iter().zip(cells).zip(targets).map(|((column, cell), link)| {
+        let same = match cell.kind {
+            CellKind::Null => Some(Looking::default().and(&column.name, Test::IsNull, "")),
+            _ if cell.is_findable() => Some(Looking::default().and(&column.name, Test::Equals, &cell.text)),
+            _ => None,
+        };
+        let bytes = looking.address(&format!("{path}/cell"), &frame.asked_ref);
+        let sign = if bytes.contains('?') { '&' } else { '?' };
+        let is_text = cell.kind == CellKind::Text && !cell.is_cut;
+        RowField {
+            document: value_view::pretty_json(&cell.text).filter(|_| is_text),
+            web: value_view::web_address(&cell.text).filter(|_| is_text && link.is_none()).map(str::to_owned),
+            bytes: (cell.kind != CellKind::Null).then(|| format!("{bytes}{sign}of={}", segment(&column.name))),
+            same: same.map(|same| same.address(&path, &frame.asked_ref)),
+            name: column.name.clone(),
+            declared_type: column.declared_type.clone(),
+            is_key: column.in_primary_key,
+            cell,
+            link,
+            blame: blames.take(&column.name),
+        }
     });
     let (fields, path, gap) = (fields.collect(), frame.table(&schema.name), blames.gap);
     let table = schema.name;

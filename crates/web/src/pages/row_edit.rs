@@ -103,7 +103,7 @@ async fn load(visit: &PageContext, looking: Looking) -> Result<EditedRow, PageEr
                 commit: &commit,
                 table: &table,
                 looking: &looking,
-                page_rows: 1,
+                page_rows: Some(1),
                 characters: EDITABLE,
             };
             let RowsFound { schema, grid, ended, .. } = wanted.find(hub)?;
@@ -311,7 +311,7 @@ fn edited(posted: &FormPost, schema: &TableSchema) -> Option<RowEdit> {
         let (value, is_checked) = (form.text(&format!("value-{at}")), form.is_checked(&format!("null-{at}")));
         let (was, was_null) = (form.text(&format!("was-{at}")), form.is_checked(&format!("was-null-{at}")));
         // A value that was typed beside a box that was checked before counts.
-        let is_null = is_checked && !(was_null && !value.is_empty());
+        let is_null = is_checked && (!was_null || value.is_empty());
         let is_same = is_null == was_null && (is_null || value == was);
         // A new row leaves out what was not filled in, so that defaults apply.
         if is_same && (is_update || value.is_empty()) {

@@ -2,7 +2,7 @@
 
 use askama::Template;
 use branchyard_domain::access::Read;
-use branchyard_domain::entities::{TableKind, TableSchema};
+use branchyard_domain::entities::{Index, TableKind, TableSchema};
 
 use crate::database::{self, DatabaseFrame, DatabaseTab, ShownVersion};
 use crate::diagram;
@@ -55,6 +55,11 @@ pub(crate) async fn show(visit: PageContext) -> PageResult {
     visit.page(|shell| SchemaPage { shell, frame, at, drawing, left_out, tables })
 }
 
+/// Returns `true` for an index that the engine creates for a key or a UNIQUE constraint. Its name says nothing to readers.
+pub(crate) fn is_automatic(index: &Index) -> bool {
+    index.name.starts_with("sqlite_autoindex_")
+}
+
 fn definition(frame: &DatabaseFrame, schema: &TableSchema) -> DefinitionView {
     let columns = schema.columns.iter().map(|column| ColumnLine {
         name: column.name.clone(),
@@ -63,7 +68,7 @@ fn definition(frame: &DatabaseFrame, schema: &TableSchema) -> DefinitionView {
         nullable: column.nullable,
         default: column.default.clone(),
     });
-    let indexes = schema.indexes.iter().map(|index| {
+    let indexes = schema.indexes.iter().filter(|index| !is_automatic(index)).map(|index| {
         let unique = if index.unique { ", unique" } else { "" };
         format!("{} ({}{unique})", index.name, index.columns.join(", "))
     });

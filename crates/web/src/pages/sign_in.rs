@@ -100,6 +100,10 @@ pub(crate) async fn send(posted: FormPost) -> PageResult {
         Err(SignInError::Suspended) => {
             again(StatusCode::FORBIDDEN, "This account is suspended. Ask your administrator.".to_owned())
         }
+        Err(_) if posted.form.line("name").contains('@') => {
+            let text = "Sign in with your username, not with an email address.";
+            again(StatusCode::UNPROCESSABLE_ENTITY, text.to_owned())
+        }
         Err(_) => again(StatusCode::UNPROCESSABLE_ENTITY, "Wrong username or password.".to_owned()),
     }
 }

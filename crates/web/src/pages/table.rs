@@ -6,7 +6,7 @@ use askama::Template;
 use branchyard_domain::access::Read;
 use branchyard_domain::entities::{TableKind, TableSchema};
 use branchyard_domain::errors::ReadError;
-use branchyard_domain::ports::{Selected, SqlFailure};
+use branchyard_domain::ports::{Selected, SqlFailure, Test};
 use branchyard_domain::usecases::LookEnd;
 
 use super::downloads::DownloadMenu;
@@ -19,14 +19,14 @@ use crate::moments::TimeSteps;
 use crate::page_context::{PageContext, PageResult};
 use crate::pages::sql::read::api_snippets;
 use crate::row_cursor::{Beside, RowCursor, Total};
-use crate::rows::{CellKind, CellView};
+use crate::rows::{self, CellView};
 use crate::table_page::{RowsFound, RowsQuery};
-use crate::table_query::{self, Looking};
+use crate::table_query::{self, Looking, PAGE_SIZES};
 
-/// Rows per page.
-const PAGE: u64 = 50;
 /// Characters shown of a cell. The page of the row shows the whole value.
 const CELL_CHARACTERS: usize = 120;
+/// Tables and views listed beside the rows.
+const TABLES: usize = 200;
 /// Time limit for counting rows. Beyond it the count is omitted.
 pub(super) const COUNT_PATIENCE: Duration = Duration::from_millis(300);
 
@@ -34,9 +34,13 @@ struct TableHeading {
     name: String,
     declared_type: String,
     href: String,
+    /// The page with the values of the column.
+    values: String,
     /// `ascending`, `descending` or empty.
     sorted: &'static str,
     is_key: bool,
+    /// Whether the column stays in sight: the first one of the primary key.
+    stays: bool,
     /// Whether the page shows only numbers and NULL in this column.
     is_number: bool,
 }
@@ -44,6 +48,7 @@ struct TableHeading {
 struct TableView {
     cell: CellView,
     link: Option<String>,
+    stays: bool,
 }
 
 struct TableRow {
@@ -55,7 +60,32 @@ struct TableRow {
 struct TestLine {
     column: String,
     test: &'static str,
+    label: &'static str,
     value: String,
+    has_value: bool,
+    /// The page without this filter.
+    without: String,
+}
+
+impl TestLine {
+    /// Returns `true` if the filter names several values.
+    fn is_list(&self) -> bool {
+        self.test == table_query::word(Test::OneOf)
+    }
+}
+
+/// A number of rows per page that the viewer can choose.
+struct PageSize {
+    rows: u64,
+    href: String,
+    is_shown: bool,
+}
+
+/// A table or view in the list beside the rows.
+struct Sibling {
+    name: String,
+    href: String,
+    is_shown: bool,
 }
 
 #[derive(Template)]
@@ -67,18 +97,20 @@ struct TablePage {
     table: String,
     path: String,
     is_view: bool,
+    siblings: Vec<Sibling>,
+    has_more_siblings: bool,
     headings: Vec<TableHeading>,
     rows: Vec<TableRow>,
     failure: Option<String>,
     summary: String,
     lines: Vec<TestLine>,
+    /// Column and value of each filter for one of several values.
+    listed: Vec<(String, String)>,
     tests: Vec<(&'static str, &'static str)>,
     looking: Looking,
+    sizes: [PageSize; 3],
     is_first: bool,
-    first: Option<String>,
-    previous: Option<String>,
-    next: Option<String>,
-    last: Option<String>,
+    pages: PageLinks,
     download: DownloadMenu,
     sql: String,
     history: String,
@@ -86,7 +118,15 @@ struct TablePage {
     api: ApiSnippets,
 }
 
-/// `GET /{owner}/{database}/tables/{table}?ref=…&column=…&test=…&value=…&sort=…&desc=1&page=…`
+/// Links to other pages of rows.
+struct PageLinks {
+    first: Option<String>,
+    previous: Option<String>,
+    next: Option<String>,
+    last: Option<String>,
+}
+
+/// `GET /{owner}/{database}/tables/{table}?ref=…&column=…&test=…&value=…&sort=…&desc=1&rows=…&page=…`
 pub(crate) async fn show(visit: PageContext) -> PageResult {
     let (access, frame) = database::open::<Read>(&visit, DatabaseTab::Tables).await?;
     let at = database::at(&visit, &access, &frame).await?;
@@ -96,15 +136,8 @@ pub(crate) async fn show(visit: PageContext) -> PageResult {
     let (found, total) = visit
         .run(&visit.state.sql, move |hub| -> Result<_, ReadError> {
             let (state, access, commit, looking) = (&state, &reader, &commit, &asked);
-            let wanted = RowsQuery {
-                state,
-                access,
-                commit,
-                table: &name,
-                looking,
-                page_rows: PAGE,
-                characters: CELL_CHARACTERS,
-            };
+            let (table, page_rows, characters) = (&*name, None, CELL_CHARACTERS);
+            let wanted = RowsQuery { state, access, commit, table, looking, page_rows, characters };
             let found = wanted.find(hub)?;
             let total = match found.place.total(commit) {
                 Some(total) => total,
@@ -117,26 +150,31 @@ pub(crate) async fn show(visit: PageContext) -> PageResult {
             Ok((found, total))
         })
         .await?;
-    let RowsFound { schemas, schema, place, grid, ended } = found;
+    let RowsFound { schemas, schema, place, page_rows, grid, ended } = found;
     let (selected, failure) = match ended {
         LookEnd::Done(selected) => (selected, None),
         LookEnd::Failed(failure) => (Selected::default(), Some(told(&failure, &looking))),
     };
     let path = frame.table_path(&schema.name);
     let address = |path: &str, place: &RowCursor| {
-        looking.at_page(place.text(&visit.state, database, &schema, &looking, PAGE)).address(path, &frame.asked_ref)
+        looking
+            .at_page(place.text(&visit.state, database, &schema, &looking, page_rows))
+            .address(path, &frame.asked_ref)
     };
     let mut cells = grid.rows;
     if place.backwards {
         cells.reverse();
     }
     let shown = cells.len() as u64;
-    let beside = place.beside((shown, PAGE), &selected, (&at.commit, total));
+    let beside = place.beside((shown, page_rows), &selected, (&at.commit, total));
     let summary = summary(&beside, shown, total);
     let to_page = |place: &RowCursor| address(&path, place);
-    let first = beside.has_first.then(|| to_page(&RowCursor::default()));
-    let (previous, next) = (beside.previous.as_ref().map(to_page), beside.next.as_ref().map(to_page));
-    let last = beside.last.as_ref().map(to_page);
+    let pages = PageLinks {
+        first: beside.has_first.then(|| to_page(&RowCursor::default())),
+        previous: beside.previous.as_ref().map(to_page),
+        next: beside.next.as_ref().map(to_page),
+        last: beside.last.as_ref().map(to_page),
+    };
     let row_path = format!("{path}/row");
     let of_row = |number: u64| {
         let alone = place.row(number, shown).text(&visit.state, database, &schema, &looking, 1);
@@ -144,23 +182,28 @@ pub(crate) async fn show(visit: PageContext) -> PageResult {
     };
     let rows = rows(&frame, &schemas, &schema, cells, of_row);
     let is_first = place.is_first();
-    let lines = looking.tests.iter().map(|test| TestLine {
-        column: test.column.clone(),
-        test: table_query::word(test.test),
-        value: test.value.clone(),
-    });
-    let lines = lines.collect();
+    let lines = lines(&frame, &looking, &path);
+    let listed = looking.tests.iter().filter(|test| test.test == Test::OneOf);
+    let listed = listed.map(|test| (test.column.clone(), test.value.clone())).collect();
     let tests = table_query::TESTS.iter().map(|(word, label, _)| (*word, *label)).collect();
     let download = DownloadMenu::of_table(&frame, &schema.name, &looking);
-    let statement = format!("{}\nLIMIT {PAGE}", looking.statement(&schema.name));
-    let api = api_snippets(&visit, &access, &frame, &at.commit, &statement);
-    let sql =
-        crate::paths::with_query(&format!("{}/sql", frame.path), &[("ref", &frame.asked_ref), ("table", &schema.name)]);
     let time = TimeSteps::find(&visit, &access, &frame, &at, &path, looking.pairs()).await?;
     let history = frame.history(&schema.name, "");
+    let statement = looking.statement(&schema.name);
+    let query = [("ref", frame.asked_ref.as_str()), ("q", &statement)];
+    let sql = crate::paths::with_query(&format!("{}/sql", frame.path), &query);
+    let api = api_snippets(&visit, &access, &frame, &at.commit, &format!("{statement}\nLIMIT {page_rows}"));
+    let sizes = PAGE_SIZES.map(|rows| PageSize {
+        rows,
+        href: looking.of_rows(rows).address(&path, &frame.asked_ref),
+        is_shown: rows == page_rows,
+    });
     visit.page(|shell| TablePage {
         headings: headings(&frame, &looking, &schema, &path, &rows),
         is_view: schema.kind == TableKind::View,
+        siblings: siblings(&frame, &schemas, &schema.name),
+        has_more_siblings: schemas.len() > TABLES,
+        sizes,
         table: schema.name,
         shell,
         frame,
@@ -170,13 +213,11 @@ pub(crate) async fn show(visit: PageContext) -> PageResult {
         failure,
         summary,
         lines,
+        listed,
         tests,
         looking,
         is_first,
-        first,
-        previous,
-        next,
-        last,
+        pages,
         download,
         sql,
         api,
@@ -185,11 +226,43 @@ pub(crate) async fn show(visit: PageContext) -> PageResult {
     })
 }
 
-/// Returns `true` if the column has a number on this page, and nothing but numbers and NULL.
-fn are_numbers(rows: &[TableRow], at: usize) -> bool {
-    let kinds = rows.iter().filter_map(|row| row.cells.get(at)).map(|shown| shown.cell.kind);
-    let mut kinds = kinds.filter(|kind| *kind != CellKind::Null).peekable();
-    kinds.peek().is_some() && kinds.all(|kind| kind == CellKind::Number)
+fn siblings(frame: &DatabaseFrame, schemas: &[TableSchema], shown: &str) -> Vec<Sibling> {
+    let sibling = |schema: &TableSchema| Sibling {
+        name: schema.name.clone(),
+        href: frame.table(&schema.name),
+        is_shown: schema.name == shown,
+    };
+    schemas.iter().take(TABLES).map(sibling).collect()
+}
+
+/// Returns the filters. Those for one of several values of a column are shown as one.
+fn lines(frame: &DatabaseFrame, looking: &Looking, path: &str) -> Vec<TestLine> {
+    let mut lines: Vec<TestLine> = Vec::new();
+    for (at, test) in looking.tests.iter().enumerate() {
+        let is_alternative = |line: &&mut TestLine| line.is_list() && line.column.eq_ignore_ascii_case(&test.column);
+        if let (Test::OneOf, Some(line)) = (test.test, lines.iter_mut().find(is_alternative)) {
+            line.value = format!("{}, {}", line.value, test.value);
+            continue;
+        }
+        let without = match test.test {
+            Test::OneOf => looking.without_list(&test.column),
+            _ => looking.without(at),
+        };
+        lines.push(TestLine {
+            column: test.column.clone(),
+            test: table_query::word(test.test),
+            label: table_query::label(test.test),
+            value: test.value.clone(),
+            has_value: table_query::has_value(test.test),
+            without: without.address(path, &frame.asked_ref),
+        });
+    }
+    lines
+}
+
+/// Returns the position of the first column of the primary key.
+fn first_key(schema: &TableSchema) -> Option<usize> {
+    schema.columns.iter().position(|column| column.in_primary_key)
 }
 
 fn headings(
@@ -203,13 +276,15 @@ fn headings(
         name: column.name.clone(),
         declared_type: column.declared_type.clone(),
         href: looking.sorted_by(&column.name).address(path, &frame.asked_ref),
+        values: super::column_values::address(frame, looking, path, &column.name),
         sorted: match (looking.sort.as_deref() == Some(column.name.as_str()), looking.descending) {
             (false, _) => "",
             (true, false) => "ascending",
             (true, true) => "descending",
         },
         is_key: column.in_primary_key,
-        is_number: are_numbers(rows, at),
+        stays: first_key(schema) == Some(at),
+        is_number: rows::are_numbers(rows.iter().filter_map(|row| row.cells.get(at)).map(|shown| &shown.cell)),
     };
     schema.columns.iter().enumerate().map(heading).collect()
 }
@@ -252,13 +327,14 @@ fn rows(
     rows: Vec<Vec<CellView>>,
     of_row: impl Fn(u64) -> String,
 ) -> Vec<TableRow> {
-    let links = Links::new(frame, schemas, schema);
+    let (links, key) = (Links::new(frame, schemas, schema), first_key(schema));
     let row = |(number, cells): (u64, Vec<CellView>)| {
         // A row that its key cannot identify is addressed by its position on the page.
         let href = links.row(&cells).unwrap_or_else(|| of_row(number));
         let targets = links.targets(&cells);
-        let cells = cells.into_iter().zip(targets).map(|(cell, link)| TableView { cell, link }).collect();
-        TableRow { href, cells }
+        let cells = cells.into_iter().zip(targets).enumerate();
+        let cells = cells.map(|(at, (cell, link))| TableView { cell, link, stays: key == Some(at) });
+        TableRow { href, cells: cells.collect() }
     };
     (0..).zip(rows).map(row).collect()
 }

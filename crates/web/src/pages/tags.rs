@@ -15,6 +15,7 @@ use crate::forms::{Filled, FormPost};
 use crate::layout::LayoutContext;
 use crate::page_context::{PageContext, PageResult};
 use crate::paths;
+use crate::suggestions;
 
 const FIELDS: &[&str] = &["name", "from", "message"];
 
@@ -37,14 +38,16 @@ struct TagsPage {
     rows: Vec<TagItem>,
     next: Option<String>,
     form: Filled,
+    names: Vec<String>,
 }
 
 /// `GET /{owner}/{database}/tags`
 pub(crate) async fn show(visit: PageContext) -> PageResult {
     let (access, frame) = database::open::<Read>(&visit, DatabaseTab::Branches).await?;
     let form = Filled::default().with("from", frame.default_branch.clone());
+    let names = suggestions::refs(&visit, &access).await?;
     let (rows, next) = rows(&visit, access, &frame).await?;
-    visit.page(|shell| TagsPage { shell, frame, rows, next, form })
+    visit.page(|shell| TagsPage { shell, frame, rows, next, form, names })
 }
 
 async fn rows(
@@ -98,6 +101,7 @@ pub(crate) async fn create(posted: FormPost) -> PageResult {
         None => form,
     };
     let (access, _) = database::open::<Read>(&posted, DatabaseTab::Branches).await?;
+    let names = suggestions::refs(&posted, &access).await?;
     let (rows, next) = rows(&posted, access, &frame).await?;
-    posted.refuse(|shell| TagsPage { shell, frame, rows, next, form })
+    posted.refuse(|shell| TagsPage { shell, frame, rows, next, form, names })
 }

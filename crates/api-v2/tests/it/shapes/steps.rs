@@ -107,8 +107,10 @@ impl Play<'_> {
         match rest.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
             Some((header, body)) => {
                 let (name, value) = header.split_once(": ").expect("a header");
-                let name =
-                    ["Accept", "Idempotency-Key"].into_iter().find(|known| *known == name).expect("a known header");
+                let name = ["Accept", "Idempotency-Key", "Range"]
+                    .into_iter()
+                    .find(|known| *known == name)
+                    .expect("a known header");
                 with_body(asked.with(name, value), body.trim())
             }
             None => with_body(asked, rest),

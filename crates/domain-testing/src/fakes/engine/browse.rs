@@ -1,11 +1,14 @@
 //! Pages of rows for display.
 
 use std::cmp::Ordering;
+use std::collections::BTreeMap;
 
 use super::Result;
 use super::table::{Key, Snapshot, Table, compare};
 use branchyard_domain::entities::Cell;
-use branchyard_domain::ports::{EngineError, RowSink, RowTest, Selected, Selection, SqlFailure, Test};
+use branchyard_domain::ports::{
+    ColumnQuery, ColumnValues, EngineError, RowSink, RowTest, Selected, Selection, SqlFailure, Test,
+};
 
 /// Rows with their keys.
 type Keyed<'a> = Vec<(&'a Key, &'a Vec<Cell>)>;
@@ -13,10 +16,20 @@ type Keyed<'a> = Vec<(&'a Key, &'a Vec<Cell>)>;
 fn matching<'a>(tables: &'a Snapshot, name: &str, tests: &[RowTest]) -> Result<(&'a Table, Keyed<'a>)> {
     let table = tables.find(name).ok_or_else(|| EngineError::NoSuchTable(name.to_owned()))?;
     let mut rows: Keyed<'a> = table.rows.iter().collect();
-    for test in tests {
-        let Some(at) = table.column(&test.column) else { continue };
+    let is_wanted = |test: &RowTest, row: &[Cell]| {
+        let Some(at) = table.column(&test.column) else { return true };
         let value = table.definition.columns[at].convert(Cell::Text(test.value.clone().into_bytes()));
-        rows.retain(|(_, row)| passes(&row[at], test.test, &value, &test.value));
+        passes(&row[at], test.test, &value, &test.value)
+    };
+    for test in tests {
+        let is_alternative =
+            |other: &&RowTest| other.test == Test::OneOf && other.column.eq_ignore_ascii_case(&test.column);
+        match test.test {
+            Test::OneOf => {
+                rows.retain(|(_, row)| tests.iter().filter(is_alternative).any(|other| is_wanted(other, row)));
+            }
+            _ => rows.retain(|(_, row)| is_wanted(test, row)),
+        }
     }
     Ok((table, rows))
 }
@@ -24,11 +37,14 @@ fn matching<'a>(tables: &'a Snapshot, name: &str, tests: &[RowTest]) -> Result<(
 fn passes(cell: &Cell, test: Test, value: &Cell, text: &str) -> bool {
     let there = *cell != Cell::Null;
     match test {
-        Test::Equals => there && compare(cell, value).is_eq(),
+        Test::Equals | Test::OneOf => there && compare(cell, value).is_eq(),
         Test::Differs => !compare(cell, value).is_eq(),
         Test::Contains => shown(cell).to_ascii_lowercase().contains(&text.to_ascii_lowercase()),
         Test::Less => there && compare(cell, value).is_lt(),
         Test::More => there && compare(cell, value).is_gt(),
+        Test::AtMost => there && compare(cell, value).is_le(),
+        Test::AtLeast => there && compare(cell, value).is_ge(),
+        Test::StartsWith => there && shown(cell).to_ascii_lowercase().starts_with(&text.to_ascii_lowercase()),
         Test::IsNull => !there,
         Test::IsNotNull => there,
     }
@@ -45,6 +61,30 @@ fn shown(cell: &Cell) -> String {
 
 pub(super) fn count(tables: &Snapshot, table: &str, tests: &[RowTest]) -> Result<u64> {
     Ok(u64::try_from(matching(tables, table, tests)?.1.len()).unwrap_or(u64::MAX))
+}
+
+pub(super) fn column_values(tables: &Snapshot, query: &ColumnQuery<'_>) -> Result<ColumnValues> {
+    let (table, rows) = matching(tables, query.table, query.tests)?;
+    let most = usize::try_from(query.rows).unwrap_or(usize::MAX);
+    let at = table.column(query.column).unwrap_or_default();
+    let cells: Vec<&Cell> = rows.iter().take(most).map(|(_, row)| &row[at]).collect();
+    let is_short = |cell: &Cell| match cell {
+        Cell::Null | Cell::Blob(_) => false,
+        Cell::Text(bytes) => String::from_utf8_lossy(bytes).chars().count() as u64 <= ColumnValues::MAX_CHARACTERS,
+        Cell::Integer(_) | Cell::Real(_) => true,
+    };
+    let mut counts: BTreeMap<Key, u64> = BTreeMap::new();
+    for cell in cells.iter().filter(|cell| is_short(cell)) {
+        *counts.entry(Key(vec![(*cell).clone()])).or_default() += 1;
+    }
+    let mut values: Vec<(Cell, u64)> = counts.into_iter().map(|(mut key, count)| (key.0.remove(0), count)).collect();
+    let range = values.first().zip(values.last()).map(|(least, greatest)| (least.0.clone(), greatest.0.clone()));
+    values.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    let limit = usize::try_from(query.limit).unwrap_or(usize::MAX);
+    let more = values.len() > limit;
+    values.truncate(limit);
+    let nulls = cells.iter().filter(|cell| ***cell == Cell::Null).count() as u64;
+    Ok(ColumnValues { values, more, rows: cells.len() as u64, nulls, range })
 }
 
 pub(super) fn rows(tables: &Snapshot, wanted: &Selection<'_>, sink: &mut dyn RowSink) -> Result<Selected> {

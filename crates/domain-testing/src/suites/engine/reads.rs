@@ -5,8 +5,8 @@ use std::time::Duration;
 use super::builders::{Db, LONG, int, no_commit, sql_failure, text};
 use branchyard_domain::entities::Cell;
 use branchyard_domain::ports::{
-    CancellationToken, CollectedRows, Engine, EngineError, ReadQuery, RowOrder, RowTest, Selection, SqlFailure,
-    SqliteExport, TableScan, Test,
+    CancellationToken, CollectedRows, ColumnQuery, ColumnValues, Engine, EngineError, ReadQuery, RowOrder, RowTest,
+    Selection, SqlFailure, SqliteExport, TableScan, Test,
 };
 use branchyard_domain::values::CommitHash;
 
@@ -110,6 +110,14 @@ pub fn selections(engine: &dyn Engine) {
         (test("a", Test::Contains, "'S \"4"), "4"),
         (test("a", Test::Contains, "%"), ""),
         (test("a", Test::Equals, "' OR 1=1 --"), ""),
+        (test("b", Test::AtMost, "20"), "124"),
+        (test("b", Test::AtLeast, "20"), "234"),
+        (test("a", Test::StartsWith, "T"), "23"),
+        (test("A", Test::StartsWith, "IT'S"), "4"),
+        (test("a", Test::StartsWith, "%"), ""),
+        (test("b", Test::StartsWith, "2"), "24"),
+        (test("a", Test::OneOf, "two"), "2"),
+        (test("b", Test::OneOf, "10"), "1"),
         (test("a", Test::IsNull, ""), "5"),
         (test("a", Test::IsNotNull, ""), "1234"),
     ];
@@ -117,8 +125,42 @@ pub fn selections(engine: &dyn Engine) {
         assert_eq!(select(std::slice::from_ref(&wanted), None, 0, 9), ids, "{wanted:?}");
     }
     assert_eq!(select(&[test("b", Test::Equals, "20"), test("id", Test::More, "2")], None, 0, 9), "4");
+    let between = [test("b", Test::AtLeast, "10"), test("b", Test::AtMost, "20")];
+    assert_eq!(select(&between, None, 0, 9), "124");
+    let one_of = [test("b", Test::OneOf, "10"), test("B", Test::OneOf, "30"), test("id", Test::OneOf, "3")];
+    assert_eq!(select(&one_of[..2], None, 0, 9), "13", "tests for one of several values are alternatives");
+    assert_eq!(select(&one_of, None, 0, 9), "3", "those of another column are not");
     let lost = engine.count(db.id, &head, "gone", &[], LONG);
     assert!(matches!(lost, Err(EngineError::NoSuchTable(name)) if name == "gone"));
+}
+
+/// Checks the most frequent values of a column, its range, and its NULLs.
+pub fn column_values(engine: &dyn Engine) {
+    let (db, head) = Db::with_rows(engine);
+    let long = "x".repeat(usize::try_from(ColumnValues::MAX_CHARACTERS).unwrap_or_default());
+    let head = db.write(
+        &head,
+        2,
+        &format!("INSERT INTO t VALUES (4,'two',20),(5,NULL,NULL),(6,'two',7),(7,'{long}',7),(8,'{long}y',20)"),
+    );
+    let ask = |table: &str, column: &str, tests: &[RowTest], (rows, limit): (u64, u64)| {
+        let query = ColumnQuery { table, column, tests, rows, limit, timeout: LONG };
+        engine.column_values(db.id, &head, &query)
+    };
+    let found = ask("T", "b", &[], (1_000, 10)).unwrap();
+    let counted = |values: &[(i64, u64)]| values.iter().map(|(value, count)| (int(*value), *count)).collect::<Vec<_>>();
+    assert_eq!(found.values, counted(&[(20, 3), (7, 2), (10, 1), (30, 1)]));
+    assert_eq!((found.more, found.rows, found.nulls), (false, 8, 1));
+    assert_eq!(found.range, Some((int(7), int(30))));
+    let found = ask("t", "a", &[], (1_000, 2)).unwrap();
+    assert_eq!(found.values, [(text("two"), 3), (text("one"), 1)]);
+    assert_eq!((found.more, found.nulls), (true, 1));
+    assert_eq!(found.range, Some((text("one"), text(&long))), "a longer text is left out");
+    let first = ask("t", "b", &[], (2, 10)).unwrap();
+    assert_eq!((first.rows, first.values.len()), (2, 2), "no more rows are read");
+    let tests = [RowTest { column: "b".to_owned(), test: Test::More, value: "1000".to_owned() }];
+    assert_eq!(ask("t", "a", &tests, (1_000, 10)).unwrap(), ColumnValues::default());
+    assert!(matches!(ask("gone", "a", &[], (9, 9)), Err(EngineError::NoSuchTable(name)) if name == "gone"));
 }
 
 /// Checks that paging by cursors returns every row once, forwards and backwards.

@@ -109,6 +109,14 @@ pub enum Test {
     Less,
     /// Greater than the value.
     More,
+    /// Less than the value, or equal.
+    AtMost,
+    /// Greater than the value, or equal.
+    AtLeast,
+    /// Starts with the value, compared case-insensitively for ASCII letters.
+    StartsWith,
+    /// Equals the value of this test, or of another test of this kind on the same column.
+    OneOf,
     /// Is NULL. The value is ignored.
     IsNull,
     /// Is not NULL. The value is ignored.
@@ -124,6 +132,44 @@ pub struct RowTest {
     pub test: Test,
     /// The value to compare with, as text.
     pub value: String,
+}
+
+/// A question about the values of a column.
+#[derive(Debug, Clone)]
+pub struct ColumnQuery<'a> {
+    /// Name of the table or view, in any letter case.
+    pub table: &'a str,
+    /// The column. It exists.
+    pub column: &'a str,
+    /// The conditions that rows have to satisfy. Their columns exist.
+    pub tests: &'a [RowTest],
+    /// Maximum number of rows that are read. They are the first in an order that the engine chooses.
+    pub rows: u64,
+    /// Maximum number of values.
+    pub limit: u64,
+    /// Time limit.
+    pub timeout: Duration,
+}
+
+/// The values of a column.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ColumnValues {
+    /// The most frequent values with their numbers of rows, the most frequent first, then in the order of the column. NULL, BLOBs and
+    /// texts of more than [`ColumnValues::MAX_CHARACTERS`] are not among them.
+    pub values: Vec<(Cell, u64)>,
+    /// Whether the column has more values.
+    pub more: bool,
+    /// Number of rows that were read.
+    pub rows: u64,
+    /// Number of those rows in which the column is NULL.
+    pub nulls: u64,
+    /// The least and the greatest value among those that can be in `values`. `None` if there is none.
+    pub range: Option<(Cell, Cell)>,
+}
+
+impl ColumnValues {
+    /// Maximum length of a text in `values`, in characters.
+    pub const MAX_CHARACTERS: u64 = 200;
 }
 
 /// The column by which rows are sorted.

@@ -464,8 +464,19 @@ impl<'a> Calls<'a> {
     }
 
     fn tests(&mut self) -> Vec<RowTest> {
-        let kinds =
-            [Test::Equals, Test::Differs, Test::Contains, Test::Less, Test::More, Test::IsNull, Test::IsNotNull];
+        let kinds = [
+            Test::Equals,
+            Test::Differs,
+            Test::Contains,
+            Test::Less,
+            Test::More,
+            Test::IsNull,
+            Test::IsNotNull,
+            Test::AtMost,
+            Test::AtLeast,
+            Test::StartsWith,
+            Test::OneOf,
+        ];
         let count = [0, 0, 1, 1, 2][self.number(5)];
         let test = |calls: &mut Self| RowTest {
             column: calls.one(COLUMNS).to_owned(),

@@ -244,6 +244,7 @@ impl Page {
             assert!(!tags.contains(inline), "{inline} in {}", self.text);
         }
         assert_eq!(text.matches("<script").count(), 1, "{}", self.text);
+        assert_eq!(tags.matches("<h1>").count() + tags.matches("<h1 ").count(), 1, "{}", self.text);
         for element in ["<main", "<h1", "<title>", "href=\"#content\"", "lang=\"en\""] {
             assert!(text.contains(element), "no {element} in {}", self.text);
         }

@@ -182,6 +182,7 @@ fn the_preview_says_which_values_change_their_spelling() {
     assert_eq!(page.text.matches("<option value=\"NUMERIC\" selected>NUMERIC</option>").count(), 1);
     let page = page.shows("INTEGER: changes 2 values").shows("<code>+4712345678 → 4712345678</code>");
     let page = page.shows("REAL: changes 1 value").shows("<code>1.10 → 1.1</code>");
+    let page = page.shows("<td>+4712345678</td>").shows("<td>1.10</td>");
     let page = page.shows("<code>1e5 → 100000.0</code>").shows("<code>1 → 1.0</code>");
     let mut fields = options(&page, "spelled", "create");
     fields.extend(["TEXT", "TEXT", "TEXT", "NUMERIC"].map(|column_type| ("column_types", column_type)));

@@ -132,7 +132,7 @@ fn tags_keep_what_a_release_stands_on() {
     let fields = [("tag", "v1"), ("from", ""), ("title", "<i>One</i>"), ("description", notes)];
     let done = ada.submit(&page, new, &fields).expect(303);
     let shown = ada.follow(&done).expect(200);
-    let shown = shown.shows("<h1>News</h1>").shows("<strong>rivers</strong>").shows("&#60;i&#62;One&#60;/i&#62;");
+    let shown = shown.shows("<h2>News</h2>").shows("<strong>rivers</strong>").shows("&#60;i&#62;One&#60;/i&#62;");
     assert!(!shown.text.contains("<script>alert"), "{}", shown.text);
     ada.submit(&page, new, &fields).expect(422).shows("already has a release");
     ada.submit(&page, new, &[("tag", "v2"), ("from", "main"), ("title", " ")]).expect(422).shows("must not be blank");

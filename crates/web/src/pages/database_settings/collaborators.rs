@@ -13,6 +13,7 @@ use crate::forms::{Filled, FormPost};
 use crate::layout::LayoutContext;
 use crate::page_context::{PageContext, PageResult};
 use crate::paths;
+use crate::suggestions;
 
 /// Collaborators per page.
 const PAGE: usize = 50;
@@ -60,6 +61,7 @@ struct DatabaseCollaboratorsPage {
     roles: &'static [(&'static str, &'static str)],
     next: Option<String>,
     form: Filled,
+    people: Vec<String>,
 }
 
 /// `GET /{owner}/{database}/settings/collaborators`
@@ -87,7 +89,8 @@ async fn filled(
     };
     let (rows, sections) =
         (found.iter().map(row).collect(), DatabaseSettingsNav::of(&frame, DatabaseSettingsSection::Collaborators));
-    Ok(DatabaseCollaboratorsPage { shell: LayoutContext::default(), frame, sections, rows, roles: ROLES, next, form })
+    let (shell, people) = (LayoutContext::default(), suggestions::people(visit).await?);
+    Ok(DatabaseCollaboratorsPage { shell, frame, sections, rows, roles: ROLES, next, form, people })
 }
 
 /// `POST /{owner}/{database}/settings/collaborators`: adds a collaborator or changes a role.

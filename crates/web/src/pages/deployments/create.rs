@@ -51,6 +51,8 @@ struct NewDeploymentPage {
     spending: Option<OwnerSpending>,
     may_start: bool,
     hint: &'static str,
+    /// Databases that the form suggests.
+    databases: Vec<String>,
 }
 
 #[derive(Template)]
@@ -92,7 +94,8 @@ async fn filled(visit: &PageContext, form: Filled, price: Option<Price>) -> Resu
         false => "Name of the first database. Leave empty to use the name of the cloned database.",
     };
     let may_start = visit.state.services.deployments().may_start();
-    Ok(NewDeploymentPage { shell: LayoutContext::default(), form, owners, choices, spending, may_start, hint })
+    let (shell, databases) = (LayoutContext::default(), crate::suggestions::databases(visit).await?);
+    Ok(NewDeploymentPage { shell, form, owners, choices, spending, may_start, hint, databases })
 }
 
 /// `GET /deployments/new?owner=…&from=…&ref=…`

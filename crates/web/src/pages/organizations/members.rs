@@ -12,6 +12,7 @@ use crate::forms::{Filled, FormPost};
 use crate::layout::LayoutContext;
 use crate::page_context::{PageContext, PageResult};
 use crate::paths;
+use crate::suggestions;
 
 /// Members per page.
 const PAGE: usize = 50;
@@ -34,6 +35,7 @@ struct MembersPage {
     roles: &'static [(&'static str, &'static str)],
     may_manage: bool,
     form: Filled,
+    people: Vec<String>,
 }
 
 /// `GET /organizations/{organization}/members`
@@ -59,7 +61,8 @@ async fn filled(visit: &PageContext, form: Filled) -> Result<MembersPage, PageEr
     };
     let (rows, head) = (found.iter().map(row).collect(), OrganizationHeader::of(&name, role, "Members"));
     let may_manage = role == Some(MemberRole::Owner);
-    Ok(MembersPage { shell: LayoutContext::default(), head, rows, next, roles: MEMBER_ROLES, may_manage, form })
+    let (shell, people) = (LayoutContext::default(), suggestions::people(visit).await?);
+    Ok(MembersPage { shell, head, rows, next, roles: MEMBER_ROLES, may_manage, form, people })
 }
 
 /// `POST /organizations/{organization}/members`: adds a member or changes a role.

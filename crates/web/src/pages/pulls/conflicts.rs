@@ -49,6 +49,8 @@ struct ConflictView {
     key: String,
     detail: Option<String>,
     columns: Vec<String>,
+    /// For each column, whether all sides have only numbers and NULL in it.
+    numbers: Vec<bool>,
     hidden_columns: usize,
     sides: Vec<SideRow>,
     choice: Option<RowChoice>,
@@ -198,7 +200,10 @@ fn shown(conflict: &Conflict, (ours, theirs): &(String, String)) -> ConflictView
         ],
         ConflictKind::Schema | ConflictKind::Object | ConflictKind::Constraint => Vec::new(),
     };
+    let cells = |at: usize| sides.iter().filter_map(move |side: &SideRow| side.cells.as_ref()?.get(at)?.cell.as_ref());
+    let numbers = (0..columns.len().min(COLUMNS)).map(|at| rows::are_numbers(cells(at))).collect();
     ConflictView {
+        numbers,
         key: key.join(", "),
         detail: conflict.detail.clone(),
         hidden_columns: columns.len().saturating_sub(COLUMNS),

@@ -13,7 +13,9 @@ use crate::forms::FormPost;
 use crate::page_context::PageContext;
 
 /// Longest statements that are kept, in bytes.
-pub(crate) const MOST: usize = 64 << 10;
+pub(crate) const MOST: usize = 32 << 10;
+/// Longest statements that are kept, in bytes, with the escapes of JSON. Sealed, they fit in a form of a caller without a credential.
+const MOST_ESCAPED: usize = 44 << 10;
 /// The field with the author of a form's statements.
 const AUTHOR: &str = "author";
 /// The field of the sign-in with the statements.
@@ -36,7 +38,8 @@ impl KeptStatements {
     pub(crate) fn of(posted: &FormPost) -> Option<Self> {
         let author: String = open_token(&posted.state.keys, AUTHOR, &posted.form.line(AUTHOR))?;
         let mut statements = posted.form.text("q");
-        if statements.len() > MOST {
+        let escaped = serde_json::to_string(&statements).map_or(usize::MAX, |text| text.len());
+        if statements.len() > MOST || escaped > MOST_ESCAPED {
             statements.clear();
         }
         let at = [posted.form.line("version"), posted.form.line("branch")];

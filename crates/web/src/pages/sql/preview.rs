@@ -37,7 +37,7 @@ impl PreviewView {
 
 /// How a preview ended.
 pub(super) enum Tried {
-    Shown(PreviewView),
+    Shown(Box<PreviewView>),
     /// A statement fails.
     Failed(String),
 }
@@ -96,5 +96,5 @@ pub(super) async fn run(
             return Ok(Tried::Failed(sentence(&statement_failure(&failure, statement))));
         }
     }
-    Ok(Tried::Shown(view))
+    Ok(Tried::Shown(Box::new(view)))
 }

@@ -290,7 +290,7 @@ async fn run(posted: FormPost) -> PageResult {
         tried => tried?,
     };
     match tried {
-        Tried::Shown(preview) => posted.page(|shell| prepared.page(shell, frame, form, author, Some(preview))),
+        Tried::Shown(preview) => posted.page(|shell| prepared.page(shell, frame, form, author, Some(*preview))),
         Tried::Failed(text) => {
             form.fault("q", text);
             posted.refuse(|shell| prepared.page(shell, frame, form, author, None))
