@@ -81,7 +81,7 @@ pub struct CatalogEntry<'a> {
     pub root: Hash,
     /// Changes with its definition. Not the hash of a chunk.
     pub definition: Hash,
-    /// What it is, for example `table`. Empty in the oldest format, which has tables only.
+    /// The type of the object, for example `table`. Empty in the oldest format, which can only describe tables.
     pub kind: &'a [u8],
     /// Its name.
     pub name: &'a [u8],

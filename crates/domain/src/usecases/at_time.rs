@@ -12,9 +12,9 @@ const SEARCH: Duration = Duration::from_secs(2);
 /// Number of commits that are read at a time.
 const READ: usize = 500;
 
-/// Returns the last commit that a branch had at a time. The log of changes of branches says so as far as it reaches back, unless the
-/// branch was moved elsewhere since, so that nothing shows that commit any more. Before, and in that case, it is the first of the
-/// first parents that is not younger than the time.
+/// Returns the commit that a branch pointed to at a time, from the log of branch changes. If the log does not reach back that far, or
+/// if the branch has since been moved so that the commit is hidden, returns the newest commit made by that time among the first
+/// parents of the present head.
 pub(super) fn commit_at(
     inner: &Inner,
     database: &Database,

@@ -1,7 +1,7 @@
-//! Edits of rows: what they may name, and the statements that they become.
+//! Edits of rows: their validation, and their translation to SQL statements.
 //!
-//! An edit was made from the rows of a commit, its base. It is applied to the head of a branch as statements, if the cells that it
-//! touches are still the same there. Otherwise it fails with the three values of each cell, so that nothing is overwritten unseen.
+//! An edit is based on the rows of a commit, its base. It is applied to the head of a branch if the affected cells have not changed
+//! since the base. Otherwise it fails and reports the base, current and new value of each such cell, so that no change is lost.
 
 use std::time::Duration;
 

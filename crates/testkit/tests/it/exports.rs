@@ -219,9 +219,9 @@ fn what_cannot_be_exported() {
     assert!(long["detail"].as_str().unwrap().contains("at most 32767 characters"), "{long}");
 
     ada.patch("/databases/ada/d", &json!({"visibility": "public"})).expect(200);
-    let nobody = server.anonymous();
-    nobody.request(Method::GET, &format!("{EXPORT}?format=sqlite")).send().unwrap().error_for_status().unwrap();
+    let visitor = server.anonymous();
+    visitor.request(Method::GET, &format!("{EXPORT}?format=sqlite")).send().unwrap().error_for_status().unwrap();
     ada.patch("/databases/ada/d", &json!({"visibility": "private"})).expect(200);
-    nobody.get(&format!("{EXPORT}?format=sqlite")).expect(404);
-    nobody.get(&format!("{EXPORT}?format=nonsense")).expect(404);
+    visitor.get(&format!("{EXPORT}?format=sqlite")).expect(404);
+    visitor.get(&format!("{EXPORT}?format=nonsense")).expect(404);
 }

@@ -284,8 +284,8 @@ pub(crate) async fn send(posted: FormPost) -> PageResult {
     }
 }
 
-/// Shows the form again with what was typed. After conflicts its base is the present head, whose values are shown. Otherwise it stays, so
-/// that what others changed meanwhile is still noticed.
+/// Shows the form again with the submitted values. After a conflict, the base becomes the current head, whose values are shown. Otherwise
+/// the base stays the same, so that changes by others are still detected.
 fn again(posted: &FormPost, row: EditedRow, form: Filled, conflicts: Vec<String>) -> PageResult {
     let base = if conflicts.is_empty() { posted.form.line("base") } else { row.head.to_string() };
     let page = row.page(form, Some(base), conflicts)?;

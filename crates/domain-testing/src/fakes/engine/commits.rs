@@ -15,7 +15,7 @@ use branchyard_domain::values::{CommitHash, Timestamp};
 /// Size of a file without content, in bytes.
 const EMPTY_FILE: u64 = 4_096;
 
-/// What the messages of commits contain whose hashes begin with the same eight digits, so that tests need not search for such commits.
+/// A marker in commit messages. Commits that have it get hashes with the same first eight digits, so that tests can use ambiguous prefixes.
 pub const SAME_DIGITS: &str = "[same digits]";
 
 #[derive(Debug)]
