@@ -34,6 +34,7 @@ const TOPICS: &[&str] = &[
     "merges",
     "lists",
     "web",
+    "workbench",
     "hooks",
     "hrana",
     "overload",

@@ -52,6 +52,8 @@ pub(crate) struct Response<'a> {
     pub(crate) status: u16,
     pub(crate) head: &'a [u8],
     pub(crate) body: &'a [u8],
+    /// Time from sending the request to the first byte of the response.
+    pub(crate) first_byte: Duration,
 }
 
 impl Connection {
@@ -70,8 +72,10 @@ impl Connection {
 
     /// Sends a request and reads its response. Fails once `is_over` returns `true` while the response is incomplete.
     pub(crate) fn ask_unless(&mut self, request: &[u8], is_over: impl Fn() -> bool) -> std::io::Result<Response<'_>> {
+        let began = Instant::now();
         self.stream.write_all(request)?;
         self.buffer.clear();
+        let mut first_byte = None;
         let (mut body_at, mut end) = (0, End::Unknown);
         while !end.is_reached(&self.buffer) {
             let filled = self.buffer.len();
@@ -82,7 +86,9 @@ impl Connection {
                 Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
                 Err(error) if error.kind() == ErrorKind::WouldBlock && !is_over() => continue,
                 Err(error) => return Err(error),
-                Ok(_) => {}
+                Ok(_) => {
+                    first_byte.get_or_insert_with(|| began.elapsed());
+                }
             }
             if body_at == 0
                 && let Some(head) = memchr::memmem::find(&self.buffer, b"\r\n\r\n")
@@ -93,7 +99,8 @@ impl Connection {
             }
         }
         let status = std::str::from_utf8(&self.buffer[9..12]).ok().and_then(|code| code.parse().ok()).unwrap_or(0);
-        Ok(Response { status, head: &self.buffer[..body_at], body: &self.buffer[body_at..] })
+        let (head, body) = self.buffer.split_at(body_at);
+        Ok(Response { status, head, body, first_byte: first_byte.unwrap_or_default() })
     }
 }
 

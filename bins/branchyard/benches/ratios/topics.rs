@@ -22,6 +22,7 @@ mod start;
 mod streams;
 mod tokens;
 mod web;
+mod workbench;
 mod writers;
 mod writes;
 
@@ -49,6 +50,7 @@ pub(crate) const TOPICS: &[Topic] = &[
     ("merges", merges::run),
     ("lists", lists::run),
     ("web", web::run),
+    ("workbench", workbench::run),
     ("hooks", hooks::run),
     ("hrana", hrana::run),
     ("overload", overload::run),

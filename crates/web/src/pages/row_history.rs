@@ -42,6 +42,8 @@ struct ChangeView {
     pull: Option<(String, String)>,
     /// `added`, `removed` or `changed`.
     word: &'static str,
+    /// Whether the change above it is of the same commit, whose heading is not repeated.
+    is_continued: bool,
     /// The key of the row and the page of its history. Absent in the history of a row.
     row: Option<(String, Option<String>)>,
     cells: Vec<ChangedCell>,
@@ -103,7 +105,11 @@ pub(crate) async fn show(visit: PageContext) -> PageResult {
     let is_cut = older.is_some() && found.changes.len() < PAGE;
     let now = visit.state.services.now();
     let of_table = row.is_none();
-    let changes = found.changes.iter().map(|(revision, _)| view(revision, &frame, &table, of_table, now)).collect();
+    let view = |(revision, _): &_| view(revision, &frame, &table, of_table, now);
+    let mut changes: Vec<ChangeView> = found.changes.iter().map(view).collect();
+    for at in 1..changes.len() {
+        changes[at].is_continued = changes[at].href == changes[at - 1].href;
+    }
     visit.page(|shell| RowHistoryPage {
         table_history: frame.history(&table, ""),
         shell,
@@ -150,6 +156,7 @@ fn view(
             Change::Removed => "removed",
             Change::Modified => "changed",
         },
+        is_continued: false,
         row: of_table.then(|| (label(key), is_findable.then(|| frame.history(table, &parameter())))),
         cells,
         hidden_columns,

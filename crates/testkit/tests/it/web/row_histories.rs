@@ -60,7 +60,12 @@ fn a_table_shows_its_history_in_pages() {
     let mut shown = Vec::new();
     for number in 0.. {
         let page = browser.get(&address).expect(200);
-        shown.extend(page.text.split("class=\"box revision\"").skip(1).map(|part| {
+        // Rows that one commit changed are below one heading.
+        assert_eq!(
+            page.text.matches("<p class=\"box-head\"><strong>ada</strong>").count(),
+            if number == 2 { 2 } else { 1 }
+        );
+        shown.extend(page.text.split("class=\"box revision").skip(1).map(|part| {
             let key = part.split_once("id = ").unwrap().1;
             key.split('<').next().unwrap().parse::<u32>().unwrap()
         }));
