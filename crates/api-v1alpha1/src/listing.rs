@@ -4,10 +4,7 @@ use actix_web::HttpResponse;
 use actix_web::http::header;
 use branchyard_domain::Hub;
 use branchyard_domain::ports::CancellationToken;
-use branchyard_http_common::{
-    ApiError, Ending, First, HandlerError, RequestContext, RowOut as _, download_channel, to_json,
-};
-use branchyard_problem_details::Problem;
+use branchyard_http_common::{ApiError, Ending, HandlerError, RequestContext, RowOut as _, download_channel, to_json};
 use serde::Serialize;
 
 use crate::request::JSON;
@@ -57,12 +54,5 @@ where
     });
     let mut response = HttpResponse::Ok();
     response.insert_header((header::CONTENT_TYPE, JSON));
-    match download.first().await {
-        First::All(body, _) => Ok(response.body(body)),
-        First::Begun(begun, download) => Ok(response.streaming(download.stream(begun))),
-        First::Lost => match running.await {
-            Ok(Err(failure)) => Err(failure),
-            Ok(Ok(())) | Err(_) => Err(Problem::internal().into()),
-        },
-    }
+    download.first().await.respond(&mut response, running).await
 }

@@ -25,13 +25,7 @@ impl ToSql for Param<'_> {
 
 /// Copies a value of a row.
 pub(crate) fn cell(value: ValueRef<'_>) -> Cell {
-    match value {
-        ValueRef::Null => Cell::Null,
-        ValueRef::Integer(n) => Cell::Integer(n),
-        ValueRef::Real(x) => Cell::Real(x),
-        ValueRef::Text(bytes) => Cell::Text(bytes.to_vec()),
-        ValueRef::Blob(bytes) => Cell::Blob(bytes.to_vec()),
-    }
+    borrowed(value).to_cell()
 }
 
 /// Borrows a value of a row.
@@ -42,17 +36,6 @@ pub(crate) fn borrowed(value: ValueRef<'_>) -> ports::ValueRef<'_> {
         ValueRef::Real(x) => ports::ValueRef::Real(x),
         ValueRef::Text(bytes) => ports::ValueRef::Text(bytes),
         ValueRef::Blob(bytes) => ports::ValueRef::Blob(bytes),
-    }
-}
-
-/// Copies a borrowed value.
-pub(crate) fn owned(value: &ports::ValueRef<'_>) -> Cell {
-    match *value {
-        ports::ValueRef::Null => Cell::Null,
-        ports::ValueRef::Integer(n) => Cell::Integer(n),
-        ports::ValueRef::Real(x) => Cell::Real(x),
-        ports::ValueRef::Text(bytes) => Cell::Text(bytes.to_vec()),
-        ports::ValueRef::Blob(bytes) => Cell::Blob(bytes.to_vec()),
     }
 }
 

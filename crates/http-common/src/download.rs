@@ -3,13 +3,17 @@
 use std::io;
 use std::time::{Duration, Instant};
 
+use actix_web::rt::task::JoinHandle;
 use actix_web::web::Bytes;
+use actix_web::{HttpResponse, HttpResponseBuilder};
 use branchyard_domain::ports::CancellationToken;
+use branchyard_problem_details::Problem;
 use futures_util::Stream;
 use futures_util::stream::unfold;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
+use crate::handler_error::HandlerError;
 use crate::row_out::RowOut;
 use branchyard_executor::idle;
 
@@ -74,6 +78,27 @@ pub enum First<T> {
     Begun(Bytes, Download<T>),
     /// The writer was dropped without an ending.
     Lost,
+}
+
+impl<T: 'static> First<T> {
+    /// Answers with the body, or with the error that `writing` ended in if it dropped the writer without an ending.
+    ///
+    /// # Errors
+    /// The error of `writing`; 500 if it has none.
+    pub async fn respond(
+        self,
+        response: &mut HttpResponseBuilder,
+        writing: JoinHandle<Result<(), HandlerError>>,
+    ) -> Result<HttpResponse, HandlerError> {
+        match self {
+            Self::All(body, _) => Ok(response.body(body)),
+            Self::Begun(begun, download) => Ok(response.streaming(download.stream(begun))),
+            Self::Lost => match writing.await {
+                Ok(Err(failure)) => Err(failure),
+                Ok(Ok(())) | Err(_) => Err(Problem::internal().into()),
+            },
+        }
+    }
 }
 
 /// Creates both halves of a download. If the client reads nothing for `stall`, writing fails. Dropping the receiving half, for

@@ -25,7 +25,7 @@ use crate::api_error::ApiError;
 use crate::archive::send_archive;
 use crate::coding::TaggedCoding;
 use crate::csv_file::CsvFile;
-use crate::download::{DownloadWriter, Ending, First, Waiting, download_channel};
+use crate::download::{DownloadWriter, Ending, Waiting, download_channel};
 use crate::handler_error::HandlerError;
 use crate::json_file::JsonFile;
 use crate::layer::OwnShape;
@@ -202,14 +202,7 @@ impl Export {
         let limits = ExportLimits::new(TIMEOUT, canceled.clone());
         let (writer, download) = download_channel(call.state.config.sql.stream_stall, &canceled);
         let running = call.spawn(&call.state.sql, move |hub| self.write(hub, &source, limits, writer));
-        match download.first().await {
-            First::All(body, _) => Ok(response.body(body)),
-            First::Begun(begun, download) => Ok(response.streaming(download.stream(begun))),
-            First::Lost => match running.await {
-                Ok(Err(failure)) => Err(failure),
-                Ok(Ok(())) | Err(_) => Err(Problem::internal().into()),
-            },
-        }
+        download.first().await.respond(&mut response, running).await
     }
 
     /// Writes a format that is streamed. On an error the writer is dropped, which aborts a download that has begun.

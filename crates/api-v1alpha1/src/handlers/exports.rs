@@ -7,10 +7,9 @@ use branchyard_domain::ports::CancellationToken;
 use branchyard_domain::usecases::ExportLimits;
 use branchyard_domain::values::CommitHash;
 use branchyard_http_common::{
-    ApiError, CsvFile, DownloadWriter, Ending, First, HandlerError, RequestContext, disposition, download_channel,
-    segment, send_archive,
+    ApiError, CsvFile, DownloadWriter, Ending, HandlerError, RequestContext, disposition, download_channel, segment,
+    send_archive,
 };
-use branchyard_problem_details::Problem;
 
 use crate::access::access;
 use crate::legacy_errors::LegacyError;
@@ -94,14 +93,7 @@ impl ExportJob {
         let mut response = HttpResponse::Ok();
         response.insert_header((header::CONTENT_TYPE, content_type));
         response.insert_header((header::CONTENT_DISPOSITION, disposition(&file)));
-        match download.first().await {
-            First::All(body, _) => Ok(response.body(body)),
-            First::Begun(begun, download) => Ok(response.streaming(download.stream(begun))),
-            First::Lost => match running.await {
-                Ok(Err(failure)) => Err(failure),
-                Ok(Ok(())) | Err(_) => Err(Problem::internal().into()),
-            },
-        }
+        download.first().await.respond(&mut response, running).await
     }
 
     /// Writes the download. On an error, the writer is dropped, which aborts a download that has begun.

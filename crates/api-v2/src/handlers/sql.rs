@@ -277,11 +277,7 @@ impl Reading {
                 }
                 Ok(Either::Right(response.body(body)))
             }
-            First::Begun(begun, download) => Ok(Either::Right(response.streaming(download.stream(begun)))),
-            First::Lost => match running.await {
-                Ok(Err(failure)) => Err(failure),
-                Ok(Ok(())) | Err(_) => Err(Problem::internal().into()),
-            },
+            first @ (First::Begun(..) | First::Lost) => Ok(Either::Right(first.respond(&mut response, running).await?)),
         }
     }
 }

@@ -1,22 +1,20 @@
-use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
 use utoipa::ToSchema;
 
 use super::{ConflictKind, ObjectKind, RowChange, TableChange, TableKind};
 
 /// Columns and cells in table order, as an object.
-#[derive(Clone, Debug, ToSchema)]
+#[derive(Clone, Debug, Serialize, ToSchema)]
 #[schema(value_type = std::collections::BTreeMap<String, Option<String>>)]
-pub(crate) struct Row(pub(crate) Vec<(String, Option<String>)>);
+pub(crate) struct Row(#[serde(serialize_with = "columns_as_object")] pub(crate) Vec<(String, Option<String>)>);
 
-impl Serialize for Row {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(self.0.len()))?;
-        for (column, cell) in &self.0 {
-            map.serialize_entry(column, cell)?;
-        }
-        map.end()
-    }
+/// Serializes the names of columns, each with a value, as an object in the same order.
+pub(super) fn columns_as_object<V, S>(columns: &[(String, V)], serializer: S) -> Result<S::Ok, S::Error>
+where
+    V: Serialize,
+    S: Serializer,
+{
+    serializer.collect_map(columns.iter().map(|(column, value)| (column, value)))
 }
 
 /// The author of a commit.

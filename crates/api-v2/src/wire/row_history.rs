@@ -1,7 +1,7 @@
 use serde::Serialize;
-use serde::ser::{SerializeMap as _, Serializer};
 use utoipa::ToSchema;
 
+use super::diff::columns_as_object;
 use super::{CommitAuthor, Row, RowChange};
 
 /// A commit that changed a row.
@@ -60,19 +60,9 @@ pub(crate) struct RowBlame {
 }
 
 /// Columns in table order, as an object.
-#[derive(Debug, ToSchema)]
+#[derive(Debug, Serialize, ToSchema)]
 #[schema(value_type = std::collections::BTreeMap<String, CellBlame>)]
-pub(crate) struct BlamedColumns(pub(crate) Vec<(String, CellBlame)>);
-
-impl Serialize for BlamedColumns {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(self.0.len()))?;
-        for (column, blame) in &self.0 {
-            map.serialize_entry(column, blame)?;
-        }
-        map.end()
-    }
-}
+pub(crate) struct BlamedColumns(#[serde(serialize_with = "columns_as_object")] pub(crate) Vec<(String, CellBlame)>);
 
 /// The commit that a cell is from.
 #[derive(Debug, Serialize, ToSchema)]

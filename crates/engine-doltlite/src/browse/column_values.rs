@@ -1,10 +1,9 @@
 //! Finds the most frequent values of a column.
 
-use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use branchyard_domain::entities::Cell;
-use branchyard_domain::ports::{Column, ColumnQuery, ColumnValues, EngineError, ReadQuery, RowSink, ValueRef};
+use branchyard_domain::ports::{CollectedRows, ColumnQuery, ColumnValues, EngineError, ReadQuery};
 use branchyard_sqlite_lexer::quote_name;
 
 use super::{all_of, conditions};
@@ -35,8 +34,8 @@ pub(crate) fn column_values(
     let began = Instant::now();
     let ask = |sql: &str| {
         let left = query.timeout.saturating_sub(began.elapsed()).max(Duration::from_millis(1));
-        let mut answer = Answer::default();
-        read(engine, connection, &ReadQuery::new(sql, left), &mut answer).map(|_| answer.0)
+        let mut answer = CollectedRows::default();
+        read(engine, connection, &ReadQuery::new(sql, left), &mut answer).map(|_| answer.rows)
     };
     let whole = ask(&format!(
         "SELECT count(*), count(*) - count(v), min(v) FILTER (WHERE {short}), max(v) FILTER (WHERE {short}) FROM {rows}"
@@ -64,26 +63,4 @@ pub(crate) fn column_values(
     let more = values.len() > limit;
     values.truncate(limit);
     Ok(ColumnValues { values, more, rows: number(whole.first()), nulls: number(whole.get(1)), range })
-}
-
-/// The rows of a short answer.
-#[derive(Default)]
-struct Answer(Vec<Vec<Cell>>);
-
-impl RowSink for Answer {
-    fn columns(&mut self, _: &[Column]) -> ControlFlow<()> {
-        ControlFlow::Continue(())
-    }
-
-    fn row(&mut self, row: &[ValueRef<'_>]) -> ControlFlow<()> {
-        let cell = |value: &ValueRef<'_>| match value {
-            ValueRef::Null => Cell::Null,
-            ValueRef::Integer(number) => Cell::Integer(*number),
-            ValueRef::Real(number) => Cell::Real(*number),
-            ValueRef::Text(bytes) => Cell::Text(bytes.to_vec()),
-            ValueRef::Blob(bytes) => Cell::Blob(bytes.to_vec()),
-        };
-        self.0.push(row.iter().map(cell).collect());
-        ControlFlow::Continue(())
-    }
 }

@@ -4,7 +4,6 @@ use branchyard_domain::ports::{Column, RowSink, Selected, Selection, ValueRef};
 use std::ops::ControlFlow;
 
 use super::order::ScanOrder;
-use crate::cells;
 
 /// Passes on rows without the values that were selected only for their position.
 pub(super) struct KeylessSink<'a> {
@@ -65,7 +64,7 @@ impl RowSink for KeylessSink<'_> {
         }
         self.left -= 1;
         if let Some(place) = &self.place {
-            let place: Vec<_> = place.iter().filter_map(|at| row.get(*at)).map(cells::owned).collect();
+            let place: Vec<_> = place.iter().filter_map(|at| row.get(*at)).map(|value| value.to_cell()).collect();
             self.selected.first.get_or_insert_with(|| place.clone());
             self.selected.last = Some(place);
         }

@@ -7,12 +7,14 @@ use std::thread;
 use std::time::Duration;
 
 use branchyard_domain::entities::{Cell, Signature};
-use branchyard_domain::ports::{CancellationToken, Column, Engine, EngineError, ReadQuery, RowSink, ValueRef};
+use branchyard_domain::ports::{
+    CancellationToken, CollectedRows, Column, Engine, EngineError, ReadQuery, RowSink, ValueRef,
+};
 use branchyard_domain::values::{CommitHash, Timestamp};
 use branchyard_domain_testing::Watchdog;
 use branchyard_engine_doltlite::{EngineOptions, Long, WatchedCall, YieldHook};
 
-use crate::support::{EngineHarness, LONG, Taken, ada, id, text};
+use crate::support::{EngineHarness, LONG, ada, id, text};
 
 const T: &str = "create table t(id integer primary key, v text); insert into t values (1, 'a'), (2, 'b')";
 
@@ -75,7 +77,7 @@ fn missing_commits_and_databases() {
     assert!(is_missing(harness.engine.is_ancestor(id(1), &harness.base, &missing).unwrap_err()));
     assert!(!harness.engine.is_ancestor(id(1), &missing, &harness.base).unwrap());
     let query = ReadQuery::new("select 1", LONG);
-    assert!(is_missing(harness.engine.read(id(1), &missing, &query, &mut Taken::default()).unwrap_err()));
+    assert!(is_missing(harness.engine.read(id(1), &missing, &query, &mut CollectedRows::default()).unwrap_err()));
     assert!(matches!(harness.engine.commit(id(7), &missing), Err(EngineError::Damaged(_))));
     // The failed calls created nothing.
     assert_eq!(harness.engine.list().unwrap(), [id(1)]);
@@ -180,7 +182,11 @@ fn determinism() {
     let harness = EngineHarness::new();
     let at = harness.write(&harness.base, T);
     let deterministic = |sql: &str| {
-        harness.engine.read(id(1), &at, &ReadQuery::new(sql, LONG), &mut Taken::default()).unwrap().deterministic
+        harness
+            .engine
+            .read(id(1), &at, &ReadQuery::new(sql, LONG), &mut CollectedRows::default())
+            .unwrap()
+            .deterministic
     };
     assert!(deterministic("select *, upper(v) from t"));
     assert!(deterministic("select * from dolt_log"));
@@ -225,7 +231,7 @@ fn a_read_that_nobody_waits_for_ends() {
             thread::sleep(std::time::Duration::from_millis(100));
             query.canceled.cancel();
         });
-        harness.engine.read(id(1), &harness.base, &query, &mut Taken::default()).unwrap_err();
+        harness.engine.read(id(1), &harness.base, &query, &mut CollectedRows::default()).unwrap_err();
     });
 }
 
@@ -269,21 +275,27 @@ fn a_call_that_computes_for_long_asks_whether_it_may() {
     let long = Long { every: Duration::from_millis(30), turns: strict.clone() };
     let harness = EngineHarness::with(EngineOptions { long: Some(long), ..EngineOptions::default() });
 
-    harness.engine.read(id(1), &harness.base, &ReadQuery::new("select 1", LONG), &mut Taken::default()).unwrap();
+    harness
+        .engine
+        .read(id(1), &harness.base, &ReadQuery::new("select 1", LONG), &mut CollectedRows::default())
+        .unwrap();
     assert_eq!(asked.load(Ordering::Relaxed), 0);
 
     let endless = "with recursive n(x) as (select 1 union all select x + 1 from n) select sum(x) from n";
     let query = ReadQuery::new(endless, Duration::from_millis(1_900));
-    let ended = harness.engine.read(id(1), &harness.base, &query, &mut Taken::default());
+    let ended = harness.engine.read(id(1), &harness.base, &query, &mut CollectedRows::default());
     assert!(matches!(ended, Err(EngineError::Busy)), "{ended:?}");
     assert_eq!(asked.load(Ordering::Relaxed), 3);
 
     let again =
         ReadQuery::new("with recursive n(x) as (select 2 union all select x + 3 from n)\nselect sum(x) from n", LONG);
-    let ended = harness.engine.read(id(1), &harness.base, &again, &mut Taken::default());
+    let ended = harness.engine.read(id(1), &harness.base, &again, &mut CollectedRows::default());
     assert!(matches!(ended, Err(EngineError::Busy)), "{ended:?}");
     assert_eq!(asked.load(Ordering::Relaxed), 3, "it did not begin");
-    harness.engine.read(id(1), &harness.base, &ReadQuery::new("select 1", LONG), &mut Taken::default()).unwrap();
+    harness
+        .engine
+        .read(id(1), &harness.base, &ReadQuery::new("select 1", LONG), &mut CollectedRows::default())
+        .unwrap();
 }
 
 /// Lets every call continue but none wait for memory, and counts pauses and silences.
@@ -328,7 +340,9 @@ fn a_call_within_something_that_cannot_be_stopped_is_told_of() {
     let counting = Arc::new(Counting::default());
     let long = Long { every: Duration::from_millis(5), turns: counting.clone() };
     let harness = EngineHarness::with(EngineOptions { long: Some(long), ..EngineOptions::default() });
-    let read = |sql: &str| harness.engine.read(id(1), &harness.base, &ReadQuery::new(sql, LONG), &mut Taken::default());
+    let read = |sql: &str| {
+        harness.engine.read(id(1), &harness.base, &ReadQuery::new(sql, LONG), &mut CollectedRows::default())
+    };
     // Each call of a function is longer than the previous one, up to far beyond the reporting threshold on any machine.
     let is_told = (18..=26).any(|power| {
         let bytes = 1 << power;
@@ -355,8 +369,14 @@ fn a_call_that_waits_for_memory_says_so_and_may_be_refused() {
             inner.get_or_insert_with(|| {
                 let q = q.as_str();
                 thread::scope(|scope| {
-                    let read =
-                        || harness.engine.read(id(1), &harness.base, &ReadQuery::new(q, LONG), &mut Taken::default());
+                    let read = || {
+                        harness.engine.read(
+                            id(1),
+                            &harness.base,
+                            &ReadQuery::new(q, LONG),
+                            &mut CollectedRows::default(),
+                        )
+                    };
                     scope.spawn(read).join().unwrap().map(drop)
                 })
             });

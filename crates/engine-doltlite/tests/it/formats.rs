@@ -6,12 +6,12 @@ use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use branchyard_domain::ports::{Collected, Engine, EngineError, KeptHeads, ReadQuery, RecordedFormats};
+use branchyard_domain::ports::{Collected, CollectedRows, Engine, EngineError, KeptHeads, ReadQuery, RecordedFormats};
 use branchyard_domain::values::{CommitHash, DatabaseId};
 use branchyard_engine_doltlite::{EngineOptions, Files, NEWEST_FORMAT};
 use parking_lot::Mutex;
 
-use crate::support::{EngineHarness, LONG, Taken, id};
+use crate::support::{EngineHarness, LONG, id};
 use crate::tested::open;
 
 /// Position and length of the format in a file.
@@ -36,7 +36,7 @@ fn set_format(harness: &EngineHarness, database: DatabaseId, format: u32) {
 }
 
 fn read(engine: &dyn Engine, database: DatabaseId, at: &CommitHash) -> Result<(), EngineError> {
-    engine.read(database, at, &ReadQuery::new("SELECT 1", LONG), &mut Taken::default()).map(drop)
+    engine.read(database, at, &ReadQuery::new("SELECT 1", LONG), &mut CollectedRows::default()).map(drop)
 }
 
 /// A record that a test changes.

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use branchyard_domain::ports::{Engine, EngineError, MergeOutcome, Reachability};
+use branchyard_domain::ports::{CollectedRows, Engine, EngineError, MergeOutcome, Reachability};
 use branchyard_domain::values::{CommitHash, DatabaseId};
 use branchyard_domain_testing::Watchdog;
 use parking_lot::Mutex;
 
 use crate::guard::{FUNCTIONS, MODULES};
 use crate::hostile::Computing;
-use crate::support::{EngineHarness, LONG, Taken, id};
+use crate::support::{EngineHarness, LONG, id};
 use crate::tested::RUNS_IN_THREAD;
 
 /// A [`Reachability`] whose heads are the commits in the list.
@@ -122,7 +122,7 @@ impl HiddenHarness {
         self.inner.engine.limit_history(Arc::new(Heads(Mutex::new(self.heads.clone()))));
     }
 
-    fn ask(&self, question: &str, commit: &str) -> Result<Taken, String> {
+    fn ask(&self, question: &str, commit: &str) -> Result<CollectedRows, String> {
         let sql = question.split_once('|').unwrap().1.replace('$', commit);
         let mut taken = self.inner.try_read(&self.at, &sql, LONG).map_err(|failure| failure.to_string())?;
         taken.rows.sort_by_key(|row| format!("{row:?}"));
@@ -283,7 +283,7 @@ fn what_names_other_commits_is_not_kept() {
     harness.limit();
     let kept = |sql: &str| {
         let query = branchyard_domain::ports::ReadQuery::new(sql, LONG);
-        harness.inner.engine.read(id(1), &harness.at, &query, &mut Taken::default()).unwrap().deterministic
+        harness.inner.engine.read(id(1), &harness.at, &query, &mut CollectedRows::default()).unwrap().deterministic
     };
     let [_, shown] = &harness.shown;
     for sql in ["select * from dolt_at_t('$')", "select dolt_hashof('$')", "select * from dolt_diff_stat('HEAD', '$')"]

@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 
 use branchyard_domain::entities::{Cell, Change};
 use branchyard_domain::ports::{
-    Arguments, CancellationToken, Column, Engine as _, EngineError, MergeJob, MergeOutcome, ReadQuery, RowPage,
-    RowSink, SessionError, SqlFailure, SqlPower, SqlSession, StatementBounds, ValueRef,
+    Arguments, CancellationToken, CollectedRows, Column, Engine as _, EngineError, MergeJob, MergeOutcome, ReadQuery,
+    RowPage, RowSink, SessionError, SqlFailure, SqlPower, SqlSession, StatementBounds, ValueRef,
 };
 use branchyard_domain::values::CommitHash;
 use branchyard_domain_testing::Watchdog;
 use branchyard_engine_doltlite::EngineOptions;
 
-use crate::support::{EngineHarness, LONG, Taken, ada, id, text};
+use crate::support::{EngineHarness, LONG, ada, id, text};
 
 fn nested(depth: usize) -> String {
     format!("select {}1{}", "(".repeat(depth), ")".repeat(depth))
@@ -56,7 +56,8 @@ fn parentheses_subqueries_and_joins_nest_a_hundred_deep() {
         assert_eq!(harness.write_failure(&at, &format!("select 1; {sql}")), (NESTED.to_owned(), 2));
     }
     let Some(mut session) = session(&harness) else { return };
-    let mut run = |sql: &str| session.run(sql, &Arguments::None, &bounds(LONG), &mut Taken::default()).map(drop);
+    let mut run =
+        |sql: &str| session.run(sql, &Arguments::None, &bounds(LONG), &mut CollectedRows::default()).map(drop);
     run(&nested(100)).unwrap();
     let refused = run(&nested(101)).unwrap_err();
     assert!(
@@ -135,14 +136,14 @@ fn sessions_have_the_same_limits() {
     let harness = EngineHarness::new();
     let Some(mut session) = session(&harness) else { return };
     for sql in LARGE {
-        session.run(sql, &Arguments::None, &bounds(LONG), &mut Taken::default()).unwrap();
+        session.run(sql, &Arguments::None, &bounds(LONG), &mut CollectedRows::default()).unwrap();
     }
     let like = "select printf('%.*c', 30000000, 'a') like '%' || printf('%.*c', 900, 'a') || 'b'";
-    let ended = session.run(like, &Arguments::None, &bounds(Duration::from_millis(300)), &mut Taken::default());
+    let ended = session.run(like, &Arguments::None, &bounds(Duration::from_millis(300)), &mut CollectedRows::default());
     assert!(matches!(ended, Err(SessionError::TimedOut(300))), "{ended:?}");
     let mut pattern = |length: usize| {
         let sql = format!("select 'a' like '{}'", "a".repeat(length));
-        session.run(&sql, &Arguments::None, &bounds(LONG), &mut Taken::default()).map(drop)
+        session.run(&sql, &Arguments::None, &bounds(LONG), &mut CollectedRows::default()).map(drop)
     };
     pattern(1000).unwrap();
     assert!(pattern(1001).unwrap_err().to_string().contains("LIKE or GLOB pattern too complex"));
@@ -289,8 +290,8 @@ impl RowSink for Paused {
 const HOLDS: &str = "with recursive n(x) as (select 1 union all select x + 1 from n where x < 40)
     select x, y from (select x, printf('%.*c%d', 1000000, 'a', x) as y from n) order by y";
 
-fn read(harness: &EngineHarness, at: &CommitHash, sql: &str) -> Result<Taken, EngineError> {
-    let mut taken = Taken::default();
+fn read(harness: &EngineHarness, at: &CommitHash, sql: &str) -> Result<CollectedRows, EngineError> {
+    let mut taken = CollectedRows::default();
     harness.engine.read(id(1), at, &ReadQuery::new(sql, LONG), &mut taken).map(|_| taken)
 }
 

@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use branchyard_domain::entities::Cell;
 use branchyard_domain::ports::{
-    CancellationToken, Engine as _, EngineError, RowOrder, RowTest, Selected, Selection, SqlFailure, Test,
+    CancellationToken, CollectedRows, Engine as _, EngineError, RowOrder, RowTest, Selected, Selection, SqlFailure,
+    Test,
 };
 use branchyard_domain::values::CommitHash;
 
 use crate::hostile::Computing;
-use crate::support::{EngineHarness, LONG, Taken, id};
+use crate::support::{EngineHarness, LONG, id};
 
 fn whole<'a>(table: &'a str, order: Option<RowOrder<'a>>) -> Selection<'a> {
     let canceled = CancellationToken::default();
@@ -28,7 +29,7 @@ fn whole<'a>(table: &'a str, order: Option<RowOrder<'a>>) -> Selection<'a> {
 }
 
 fn read(harness: &EngineHarness, at: &CommitHash, wanted: &Selection<'_>) -> (Vec<Vec<Cell>>, Selected) {
-    let mut taken = Taken::default();
+    let mut taken = CollectedRows::default();
     let selected =
         harness.engine.rows(id(1), at, wanted, &mut taken).unwrap_or_else(|error| panic!("{wanted:?}: {error:?}"));
     (taken.rows, selected)
@@ -134,8 +135,12 @@ fn rows_of_a_view_and_of_a_table_that_hides_the_row_id_are_counted() {
         assert_eq!((&rows[0][0], rows.len()), (&Cell::Integer(2), 1));
         assert_eq!(selected, Selected { first: None, last: None, more: true });
         let place = [Cell::Integer(1)];
-        let lost =
-            harness.engine.rows(id(1), &head, &Selection { after: Some(&place), ..wanted }, &mut Taken::default());
+        let lost = harness.engine.rows(
+            id(1),
+            &head,
+            &Selection { after: Some(&place), ..wanted },
+            &mut CollectedRows::default(),
+        );
         assert!(matches!(lost, Err(EngineError::Sql { failure: SqlFailure::Engine(_), .. })), "{lost:?}");
     }
 }
@@ -194,6 +199,6 @@ fn sorting_for_too_long_is_ended() {
     );
     let order = Some(RowOrder { column: "v", descending: false });
     let wanted = Selection { timeout: Duration::from_millis(2), limit: 50, ..whole("t", order) };
-    let ended = harness.engine.rows(id(1), &head, &wanted, &mut Taken::default());
+    let ended = harness.engine.rows(id(1), &head, &wanted, &mut CollectedRows::default());
     assert!(matches!(ended, Err(EngineError::Sql { failure: SqlFailure::TimedOut(_), .. })), "{ended:?}");
 }

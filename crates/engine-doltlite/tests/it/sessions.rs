@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use branchyard_domain::entities::Cell;
 use branchyard_domain::ports::{
-    Arguments, BranchHead, CancellationToken, EngineError, SessionCaller, SessionEngine, SessionError, SessionRequest,
-    SqlPower, SqlSession, StatementBounds, StatementReport,
+    Arguments, BranchHead, CancellationToken, CollectedRows, EngineError, SessionCaller, SessionEngine, SessionError,
+    SessionRequest, SqlPower, SqlSession, StatementBounds, StatementReport,
 };
 use branchyard_domain_testing::Watchdog;
 
-use crate::support::{EngineHarness, LONG, Taken, ada, id, text};
+use crate::support::{EngineHarness, LONG, ada, id, text};
 
 fn bounds() -> StatementBounds {
     StatementBounds {
@@ -45,8 +45,8 @@ fn on_branch(harness: &EngineHarness, power: SqlPower, branch: &str) -> Result<B
     harness.engine.session(&SessionRequest { branch: Some(branch.into()), ..request(power) })
 }
 
-fn try_run(session: &mut dyn SqlSession, sql: &str) -> Result<(Taken, StatementReport), SessionError> {
-    let mut taken = Taken::default();
+fn try_run(session: &mut dyn SqlSession, sql: &str) -> Result<(CollectedRows, StatementReport), SessionError> {
+    let mut taken = CollectedRows::default();
     let report = session.run(sql, &Arguments::None, &bounds(), &mut taken)?;
     Ok((taken, report))
 }
@@ -285,7 +285,7 @@ fn series_are_generated_for_every_role_and_cut_off_in_time() {
     assert_eq!(count(&mut *session, "select sum(value) from generate_series(1, 100)"), 5_050);
     let endless = "select count(*) from generate_series(1, 9223372036854775807)";
     let short = StatementBounds { timeout: Duration::from_millis(200), ..bounds() };
-    let ended = session.run(endless, &Arguments::None, &short, &mut Taken::default());
+    let ended = session.run(endless, &Arguments::None, &short, &mut CollectedRows::default());
     assert!(matches!(ended, Err(SessionError::TimedOut(200))), "{ended:?}");
     assert_eq!(fails(&mut *session, "select * from generate_series").0, "ERROR");
     let mut session = open(&harness, SqlPower::Write);
@@ -344,7 +344,7 @@ fn writes_wait_for_their_turn_and_reads_do_not() {
         ("create table u(a)", true),
         ("pragma user_version = 1", true),
     ] {
-        let needs = match session.run(sql, &Arguments::None, &without, &mut Taken::default()) {
+        let needs = match session.run(sql, &Arguments::None, &without, &mut CollectedRows::default()) {
             Err(SessionError::NeedsTurn { .. }) => true,
             Ok(_) => false,
             Err(error) => panic!("{sql}: {error}"),
@@ -384,7 +384,7 @@ fn what_waits_for_its_turn_says_whether_it_frees_space() {
         ("create table dropped(a)", false),
         ("select dolt_commit('-A', '-m', 'drop table t; dolt_gc')", false),
     ] {
-        match session.run(sql, &Arguments::None, &without, &mut Taken::default()) {
+        match session.run(sql, &Arguments::None, &without, &mut CollectedRows::default()) {
             Err(SessionError::NeedsTurn { frees_space }) => assert_eq!(frees_space, expected, "{sql}"),
             other => panic!("{sql}: {other:?}"),
         }
@@ -396,7 +396,7 @@ fn transactions_become_commits_when_that_is_set() {
     let harness = served();
     let mut session = open(&harness, SqlPower::Write);
     let commits = StatementBounds { commits_transactions: true, ..bounds() };
-    let mut go = |sql: &str| session.run(sql, &Arguments::None, &commits, &mut Taken::default()).map(drop);
+    let mut go = |sql: &str| session.run(sql, &Arguments::None, &commits, &mut CollectedRows::default()).map(drop);
     go("create table t(id integer primary key)").unwrap();
     go("insert into t values (1)").unwrap();
     go("insert into t values (1)").unwrap_err();
@@ -429,7 +429,7 @@ fn arguments_fit_or_are_refused() {
         ("select :a", named(&[]), None),
         ("select ?", Arguments::None, None),
     ] {
-        let mut taken = Taken::default();
+        let mut taken = CollectedRows::default();
         let ran = session.run(sql, &arguments, &bounds(), &mut taken);
         match expected {
             Some(n) => assert_eq!(ran.map(|_| taken.rows).unwrap(), [[Cell::Integer(n)]], "{sql}"),
@@ -486,12 +486,12 @@ fn overdue_statements_are_cut_and_the_session_goes_on() {
     run(&mut *session, "create table t(a)");
     let short = StatementBounds { timeout: Duration::from_millis(100), ..bounds() };
     let endless = "with recursive c(n) as (select 1 union all select n + 1 from c) select count(*) from c";
-    let cut = session.run(endless, &Arguments::None, &short, &mut Taken::default());
+    let cut = session.run(endless, &Arguments::None, &short, &mut CollectedRows::default());
     assert!(matches!(cut, Err(SessionError::TimedOut(100))), "{cut:?}");
     run(&mut *session, "begin immediate");
     run(&mut *session, "insert into t values (1)");
     let insert = "insert into t with recursive c(n) as (select 1 union all select n + 1 from c) select n from c";
-    let cut = session.run(insert, &Arguments::None, &short, &mut Taken::default());
+    let cut = session.run(insert, &Arguments::None, &short, &mut CollectedRows::default());
     assert!(matches!(cut, Err(SessionError::TimedOut(100))), "{cut:?}");
     session.roll_back().unwrap();
     assert_eq!(count(&mut *session, "select count(*) from t"), 0);

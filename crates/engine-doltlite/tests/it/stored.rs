@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use branchyard_domain::entities::{Cell, ImportMode};
 use branchyard_domain::ports::{
-    CancellationToken, Engine as _, EngineError, FormatError, ImportColumn, ImportJob, ImportTarget, RowSource,
-    ScriptJob, Selection, SqlFailure, TableScan,
+    CancellationToken, CollectedRows, Engine as _, EngineError, FormatError, ImportColumn, ImportJob, ImportTarget,
+    RowSource, ScriptJob, Selection, SqlFailure, TableScan,
 };
 use branchyard_domain::values::CommitHash;
 use branchyard_domain_testing::AMPLE;
 
 use crate::limits::{GREEDY, SHORT, SLOW, confine, rows};
-use crate::support::{EngineHarness, LONG, Taken, ada, id};
+use crate::support::{EngineHarness, LONG, ada, id};
 
 /// Runs a call that may never end if a limit does not work, and fails the test if it does not end.
 fn ends<T: Send + 'static>(
@@ -102,14 +102,24 @@ fn script(
     harness.engine.run_script(id(1), &job, &mut text.as_bytes())
 }
 
-fn scan(harness: &EngineHarness, at: &CommitHash, table: &str, timeout: Duration) -> Result<Taken, EngineError> {
-    let mut taken = Taken::default();
+fn scan(
+    harness: &EngineHarness,
+    at: &CommitHash,
+    table: &str,
+    timeout: Duration,
+) -> Result<CollectedRows, EngineError> {
+    let mut taken = CollectedRows::default();
     let scan = TableScan { table, timeout, canceled: CancellationToken::default() };
     harness.engine.scan(id(1), at, &scan, &mut taken).map(|_| taken)
 }
 
-fn look(harness: &EngineHarness, at: &CommitHash, table: &str, timeout: Duration) -> Result<Taken, EngineError> {
-    let mut taken = Taken::default();
+fn look(
+    harness: &EngineHarness,
+    at: &CommitHash,
+    table: &str,
+    timeout: Duration,
+) -> Result<CollectedRows, EngineError> {
+    let mut taken = CollectedRows::default();
     let (tests, order, after) = (&[][..], None, None);
     let canceled = CancellationToken::default();
     let (backwards, skip, limit) = (false, 0, 1_000);

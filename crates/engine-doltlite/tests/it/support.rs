@@ -1,12 +1,9 @@
 //! A harness for tests: a folder, an engine, and shortcuts to use it.
 
-use std::ops::ControlFlow;
 use std::time::Duration;
 
 use branchyard_domain::entities::{Cell, Signature};
-use branchyard_domain::ports::{
-    Column, Engine, EngineError, MergeOutcome, ReadQuery, RowSink, SqlFailure, ValueRef, WriteJob,
-};
+use branchyard_domain::ports::{CollectedRows, Engine, EngineError, MergeOutcome, ReadQuery, SqlFailure, WriteJob};
 use branchyard_domain::values::{CommitHash, DatabaseId, Timestamp};
 use branchyard_engine_doltlite::EngineOptions;
 
@@ -26,35 +23,6 @@ pub(crate) fn id(n: u8) -> DatabaseId {
 
 pub(crate) fn ada() -> Signature {
     Signature { name: "Ada".into(), email: "ada@example.test".into(), at: Timestamp::from_seconds(1_788_523_200) }
-}
-
-/// A sink that keeps all columns and rows.
-#[derive(Debug, Default, PartialEq)]
-pub(crate) struct Taken {
-    pub(crate) columns: Vec<Column>,
-    pub(crate) rows: Vec<Vec<Cell>>,
-}
-
-impl RowSink for Taken {
-    fn columns(&mut self, columns: &[Column]) -> ControlFlow<()> {
-        self.columns = columns.to_vec();
-        ControlFlow::Continue(())
-    }
-
-    fn row(&mut self, row: &[ValueRef<'_>]) -> ControlFlow<()> {
-        self.rows.push(row.iter().map(cell).collect());
-        ControlFlow::Continue(())
-    }
-}
-
-fn cell(value: &ValueRef<'_>) -> Cell {
-    match value {
-        ValueRef::Null => Cell::Null,
-        ValueRef::Integer(n) => Cell::Integer(*n),
-        ValueRef::Real(x) => Cell::Real(*x),
-        ValueRef::Text(text) => Cell::Text(text.to_vec()),
-        ValueRef::Blob(bytes) => Cell::Blob(bytes.to_vec()),
-    }
 }
 
 pub(crate) fn text(text: &str) -> Cell {
@@ -105,8 +73,8 @@ impl EngineHarness {
         }
     }
 
-    pub(crate) fn try_read(&self, at: &CommitHash, sql: &str, timeout: Duration) -> Result<Taken, SqlFailure> {
-        let mut taken = Taken::default();
+    pub(crate) fn try_read(&self, at: &CommitHash, sql: &str, timeout: Duration) -> Result<CollectedRows, SqlFailure> {
+        let mut taken = CollectedRows::default();
         match self.engine.read(id(1), at, &ReadQuery::new(sql, timeout), &mut taken) {
             Ok(_) => Ok(taken),
             Err(EngineError::Sql { failure, statement: 1 }) => Err(failure),

@@ -48,14 +48,7 @@ impl RowSink for CollectedRows {
     }
 
     fn row(&mut self, row: &[ValueRef<'_>]) -> ControlFlow<()> {
-        let cell = |value: &ValueRef<'_>| match value {
-            ValueRef::Null => Cell::Null,
-            ValueRef::Integer(number) => Cell::Integer(*number),
-            ValueRef::Real(number) => Cell::Real(*number),
-            ValueRef::Text(bytes) => Cell::Text(bytes.to_vec()),
-            ValueRef::Blob(bytes) => Cell::Blob(bytes.to_vec()),
-        };
-        self.rows.push(row.iter().map(cell).collect());
+        self.rows.push(row.iter().map(|value| value.to_cell()).collect());
         if self.rows.len() == self.stop_after { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 }

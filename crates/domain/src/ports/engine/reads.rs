@@ -35,6 +35,19 @@ pub enum ValueRef<'a> {
     Blob(&'a [u8]),
 }
 
+impl ValueRef<'_> {
+    /// Copies the value.
+    pub fn to_cell(self) -> Cell {
+        match self {
+            Self::Null => Cell::Null,
+            Self::Integer(number) => Cell::Integer(number),
+            Self::Real(number) => Cell::Real(number),
+            Self::Text(bytes) => Cell::Text(bytes.to_vec()),
+            Self::Blob(bytes) => Cell::Blob(bytes.to_vec()),
+        }
+    }
+}
+
 /// A receiver of the rows of a read.
 pub trait RowSink {
     /// Receives the columns. Called once, before any row.

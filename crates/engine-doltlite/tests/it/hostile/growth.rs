@@ -10,12 +10,12 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use branchyard_domain::ports::{Engine as _, EngineError, ReadQuery, SqlFailure};
+use branchyard_domain::ports::{CollectedRows, Engine as _, EngineError, ReadQuery, SqlFailure};
 use branchyard_domain::values::CommitHash;
 
 use super::Computing;
 use crate::guard::{FUNCTIONS, MODULES};
-use crate::support::{EngineHarness, LONG, Taken, id};
+use crate::support::{EngineHarness, LONG, id};
 use crate::tested::RUNS_IN_THREAD;
 
 const TABLE: &str = include_str!("growth.txt");
@@ -114,7 +114,7 @@ fn measured(
     let once = || {
         let computing = Computing::now();
         let query = ReadQuery::new(sql, timeout);
-        match harness.engine.read(id(1), at, &query, &mut Taken::default()) {
+        match harness.engine.read(id(1), at, &query, &mut CollectedRows::default()) {
             Ok(_) if !fails => Ok(computing.elapsed()),
             Err(EngineError::Sql { failure: SqlFailure::TimedOut(_), .. }) => Ok(computing.elapsed()),
             Err(EngineError::Sql { .. }) if fails => Ok(computing.elapsed()),
@@ -241,8 +241,9 @@ fn a_call_with_many_paths_into_a_long_document_is_short_and_one_with_more_is_ref
             let paths: Vec<String> = (0..paths).map(path).collect();
             format!("select length({name}({}, {}))", document(elements), paths.join(", "))
         };
-        let read =
-            |sql: &str| harness.engine.read(id(1), &harness.base, &ReadQuery::new(sql, LONG), &mut Taken::default());
+        let read = |sql: &str| {
+            harness.engine.read(id(1), &harness.base, &ReadQuery::new(sql, LONG), &mut CollectedRows::default())
+        };
         for paths in [MOST + 1, if value.is_empty() { 126 } else { 63 }] {
             let refused = format!("{:?}", read(&sql(paths, 100)));
             assert!(refused.contains("a JSON function is called with more than 16 paths"), "{name}: {refused}");

@@ -6,12 +6,12 @@ use std::fs::File;
 use std::io::Write as _;
 use std::time::{Duration, Instant};
 
-use branchyard_domain::ports::{Engine as _, EngineError, PushedHistory, ReadQuery, RowPage};
+use branchyard_domain::ports::{CollectedRows, Engine as _, EngineError, PushedHistory, ReadQuery, RowPage};
 use branchyard_domain::values::{ChunkHash, CommitHash};
 
 use super::mutations::{BASE, CHANGED, COUNTS, Chunks, Hash, Numbers, mutated, replaced};
 use super::{Computing, TIME, number, panics};
-use crate::support::{EngineHarness, Taken, id};
+use crate::support::{EngineHarness, id};
 use crate::tested::{GRACE, PUSHES};
 
 /// How long the content of a push may be checked. A sound one takes some milliseconds.
@@ -87,7 +87,7 @@ impl Victim {
             _ => Ok(()),
         };
         for sql in ["select * from wide", "select * from words where words match 'w1*'", "select * from v order by 1"] {
-            fine(engine.read(id(1), at, &ReadQuery::new(sql, TIME), &mut Taken::default()).map(drop))?;
+            fine(engine.read(id(1), at, &ReadQuery::new(sql, TIME), &mut CollectedRows::default()).map(drop))?;
         }
         fine(engine.tables(id(1), at).map(drop))?;
         fine(engine.changed_tables(id(1), &self.main, at).map(drop))?;

@@ -43,11 +43,6 @@ pub(crate) async fn get(visit: PageContext) -> PageResult {
         .insert_header((header::CONTENT_DISPOSITION, "attachment; filename=\"result.csv\""));
     match download.first().await {
         First::All(_, Ending::Broken(Err(text))) => Err(Problem::new(ErrorCode::Unprocessable, text).into()),
-        First::All(body, _) => Ok(response.body(body)),
-        First::Begun(begun, download) => Ok(response.streaming(download.stream(begun))),
-        First::Lost => match running.await {
-            Ok(Err(failure)) => Err(failure.into()),
-            Ok(Ok(())) | Err(_) => Err(Problem::internal().into()),
-        },
+        first => Ok(first.respond(&mut response, running).await?),
     }
 }
