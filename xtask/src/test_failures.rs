@@ -27,6 +27,8 @@ fn run_into(test: &mut Command, output: &mut dyn Write) -> Result<()> {
             line.clear();
         }
     }
+    // A binary that was killed has no result.
+    report.text.push_str(&report.part.take().unwrap_or_default());
     let status = child.wait().with_context(|| format!("cannot run `{shown}`"))?;
     if status.success() {
         return Ok(());
@@ -113,6 +115,8 @@ mod tests {
             (is_ok, String::from_utf8(output).unwrap())
         };
         assert_eq!(output_of(&mut Command::new("true")), (true, String::new()));
+        let killed = output_of(Command::new("sh").args(["-c", "echo failures:; echo '    c'; kill -9 $$"]));
+        assert!(!killed.0 && killed.1.ends_with("ci: what the failed tests printed:\nfailures:\n    c\n\n"), "{}", killed.1);
         let script = "echo failures:; echo '    c'; echo 'test result: FAILED.'; exit 3";
         let (is_ok, output) = output_of(Command::new("sh").args(["-c", script]));
         assert!(!is_ok);
