@@ -33,7 +33,7 @@ pub use formats::{
 pub use hooks::{AddressError, LookedUp, Payloads, Reply, RetryAfter, Sender, Sent, Vault, WebhookRequest};
 pub use metadata::{
     AccountRepository, ActivityRepository, AttemptRepository, AttemptWindow, BranchFacts, BranchRepository,
-    CollaboratorRepository, CollectionRepository, DatabaseFilter, DatabaseRepository, DeliveryBacklog,
+    CollaboratorRepository, CollectionRepository, DatabaseCounts, DatabaseFilter, DatabaseRepository, DeliveryBacklog,
     DeliveryRepository, DeliveryState, DueCollection, DueDelivery, Durability, EventRepository, FetchBacklog, FetchEnd,
     HookRepository, IdempotencyRepository, InvitationRepository, Lease, LeaseTurn, MemberRepository, Metadata,
     MetadataError, MirrorRepository, OperationBacklog, OperationFilter, OperationRepository, OperationState,

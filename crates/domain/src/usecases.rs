@@ -62,6 +62,7 @@ mod tags;
 mod texts;
 mod tokens;
 mod uploaded;
+mod upstream;
 mod user_deletion;
 mod wake;
 mod worker_shares;
@@ -74,7 +75,7 @@ use std::time::Duration;
 
 pub use activities::{Activities, News};
 pub use administration::{Administration, UserStanding};
-pub use branches::{Branches, DeletedBranch, Divergence, NewBranch};
+pub use branches::{BranchStanding, Branches, DeletedBranch, Divergence, NewBranch, RecentPush, ResetPreview};
 pub use browse::{Browse, LookEnd, TableSize, ValuesFound};
 pub use collaborators::Collaborators;
 pub use collections::{CollectionStep, Collections};
@@ -103,7 +104,7 @@ pub use personal_data::PersonalData;
 pub use pulls::rules as pull_rules;
 pub use pulls::{
     EditPull, GoneBranch, MergePull, NewPull, PreviewStage, PullEdges, PullPreview, Pulls, Refreshed, ShownPull,
-    WantedState, Withdrawable,
+    Synced, WantedState, Withdrawable,
 };
 pub use push_phases::PushPhase;
 pub use pushes::{PushStep, Pushes, RefChange};
@@ -122,6 +123,7 @@ pub use statement_notes::{StatementNotes, UnlimitedChange};
 pub use tags::{NewTag, Tags};
 pub use tokens::{MintedToken, Tokens};
 pub use uploaded::{ArrivedImport, Preview, PreviewOptions};
+pub use upstream::CommitCount;
 pub use user_deletion::{DeleteUser, DeletedUser};
 pub use wake::Wake;
 pub use write_previews::{PreviewEnd, PreviewReport};

@@ -334,7 +334,7 @@ impl From<RefError> for ApiError {
             RefError::BranchExists(_) | RefError::TagExists(_) | RefError::InUse(_) | RefError::ReleaseUsesTag(_) => {
                 plain(ErrorCode::Conflict, &error)
             }
-            RefError::DefaultBranch(_) => plain(ErrorCode::Unprocessable, &error),
+            RefError::DefaultBranch(_) | RefError::NotBehind { .. } => plain(ErrorCode::Unprocessable, &error),
             RefError::AmbiguousCommit { ref commits, .. } => {
                 let entries = commits.iter().map(|commit| FieldError::anywhere(commit.to_string()));
                 entries.fold(Problem::new(ErrorCode::Unprocessable, error.to_string()), Problem::with_error).into()

@@ -1,10 +1,12 @@
 //! Branches and tags.
 
 use branchyard_domain::entities::{Branch, RefChange, RefKind, Tag, Tagger};
-use branchyard_domain::ports::{BranchRepository, MetadataError, RefRepository, TagRepository, WriteKey};
+use branchyard_domain::ports::{
+    BranchRepository, DatabaseCounts, MetadataError, RefRepository, TagRepository, WriteKey,
+};
 use branchyard_domain::values::{CommitHash, DatabaseId, RefName, Timestamp};
 use diesel::prelude::*;
-use diesel::sql_types::Text;
+use diesel::sql_types::{BigInt, Text};
 
 use crate::convert::{Read, all, limit, one, read, time};
 use crate::durable::share_segments;
@@ -102,6 +104,13 @@ const KEPT_COMMITS: &str = concat!(
     SELECT old_commit FROM ref_log WHERE is_left_behind AND database_id = ? AND old_commit > ? AND changed_at > ?
 ) AS named ORDER BY hash LIMIT ?"
 );
+
+/// Counts branches, tags, releases and open pull requests, each by a range of an index up to a limit.
+const COUNTS: &str = "\
+SELECT (SELECT count(*) FROM (SELECT 1 FROM branches WHERE database_id = ? LIMIT ?) AS b),
+    (SELECT count(*) FROM (SELECT 1 FROM tags WHERE database_id = ? LIMIT ?) AS t),
+    (SELECT count(*) FROM (SELECT 1 FROM releases WHERE database_id = ? LIMIT ?) AS r),
+    (SELECT count(*) FROM (SELECT 1 FROM pulls WHERE database_id = ? AND state = 'open' LIMIT ?) AS p)";
 
 impl BranchRepository for SqlTransaction {
     fn add(&mut self, database: DatabaseId, branch: &Branch, change: Option<RefChange>) -> Result<()> {
@@ -247,6 +256,21 @@ impl TagRepository for SqlTransaction {
 }
 
 impl RefRepository for SqlTransaction {
+    fn counts(&mut self, database: DatabaseId, most: usize) -> Result<DatabaseCounts> {
+        self.run_apart_from_rights("count branches, tags, releases and pull requests", |conn| {
+            let pair = [Parameter::Text(database.to_string()), Parameter::Number(limit(most))];
+            let statement = PreparedSql::<(BigInt, BigInt, BigInt, BigInt)>::new(COUNTS, pair.repeat(4));
+            let (branches, tags, releases, open_pulls): (i64, i64, i64, i64) = statement.get_result(conn)?;
+            let count = |number: i64| usize::try_from(number).unwrap_or_default();
+            Ok(DatabaseCounts {
+                branches: count(branches),
+                tags: count(tags),
+                releases: count(releases),
+                open_pulls: count(open_pulls),
+            })
+        })
+    }
+
     fn copy_all(&mut self, from: DatabaseId, to: DatabaseId) -> Result<()> {
         self.needs(WriteKey::Database(to));
         self.run_apart_from_rights("copy branches and tags", |conn| {

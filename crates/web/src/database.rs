@@ -3,7 +3,8 @@
 use branchyard_domain::access::{DatabaseAccess, Level};
 use branchyard_domain::entities::{Role, Visibility};
 use branchyard_domain::errors::{DatabaseError, ReadError, RefError};
-use branchyard_domain::usecases::DatabaseView;
+use branchyard_domain::ports::DatabaseCounts;
+use branchyard_domain::usecases::{DatabaseView, Databases};
 use branchyard_domain::values::{CommitHash, CommitPrefix};
 use branchyard_http_common::segment;
 
@@ -74,6 +75,8 @@ pub(crate) struct TabLink {
     pub(crate) label: &'static str,
     pub(crate) href: String,
     pub(crate) is_active: bool,
+    /// The number of items behind the tab. Empty if there are none, or if they are not counted.
+    pub(crate) count: String,
 }
 
 /// The frame of every page of a database.
@@ -91,6 +94,8 @@ pub(crate) struct DatabaseFrame {
     pub(crate) parent: Option<(String, String)>,
     /// Number of forks in the network that the viewer can see, formatted.
     pub(crate) forks: String,
+    /// Numbers of branches, tags, releases and open pull requests.
+    counts: DatabaseCounts,
     /// Number of stars.
     pub(crate) stars: u64,
     /// Whether the viewer starred the database.
@@ -116,7 +121,13 @@ pub(crate) struct DatabaseFrame {
 }
 
 impl DatabaseFrame {
-    fn new(visit: &PageContext, view: &DatabaseView, is_starred: bool, role: Role, active: DatabaseTab) -> Self {
+    fn new(
+        visit: &PageContext,
+        view: &DatabaseView,
+        (counts, is_starred): (DatabaseCounts, bool),
+        role: Role,
+        active: DatabaseTab,
+    ) -> Self {
         let database = &view.database;
         Self {
             owner: database.locator.owner.to_string(),
@@ -127,6 +138,7 @@ impl DatabaseFrame {
             description: database.description.clone(),
             parent: view.parent.as_ref().map(|parent| (parent.to_string(), paths::database(parent))),
             forks: format::count(view.fork_network_count),
+            counts,
             stars: u64::try_from(database.star_count).unwrap_or_default(),
             is_starred,
             size: format::size(database.size_bytes),
@@ -154,9 +166,28 @@ impl DatabaseFrame {
                 let (label, below) = tab.words();
                 let path = format!("{}{below}", self.path);
                 let href = if tab.has_ref() { self.at_ref(&path) } else { path };
-                TabLink { label, href, is_active: tab == self.active }
+                TabLink { label, href, is_active: tab == self.active, count: self.count(tab) }
             })
             .collect()
+    }
+
+    fn count(&self, tab: DatabaseTab) -> String {
+        match tab {
+            DatabaseTab::Pulls => up_to_most(self.counts.open_pulls),
+            DatabaseTab::Branches => up_to_most(self.counts.branches),
+            DatabaseTab::Releases => up_to_most(self.counts.releases),
+            _ => String::new(),
+        }
+    }
+
+    /// Returns the number of branches as text.
+    pub(crate) fn branch_count(&self) -> String {
+        up_to_most(self.counts.branches)
+    }
+
+    /// Returns the number of tags as text. Empty if there are none.
+    pub(crate) fn tag_count(&self) -> String {
+        up_to_most(self.counts.tags)
     }
 
     /// Returns the number of stars as text.
@@ -206,6 +237,15 @@ impl DatabaseFrame {
     }
 }
 
+/// Writes a number that was counted up to [`Databases::MOST_COUNTED`]. Nothing stands for none.
+fn up_to_most(count: usize) -> String {
+    match count {
+        0 => String::new(),
+        count if count >= Databases::MOST_COUNTED => format!("{}+", Databases::MOST_COUNTED - 1),
+        count => count.to_string(),
+    }
+}
+
 /// A ref in the list of refs.
 #[derive(Debug)]
 pub(crate) struct RefLink {
@@ -244,12 +284,12 @@ pub(crate) async fn open<L: Level>(
         .read(move |hub| -> Result<_, DatabaseError> {
             let access = hub.databases().access::<L>(&caller, &owner, &name)?;
             let view = hub.databases().get(&access)?;
-            let is_starred = hub.stars().is_starred(&access)?;
-            Ok((access, view, is_starred))
+            let facts = (hub.databases().counts(&access)?, hub.stars().is_starred(&access)?);
+            Ok((access, view, facts))
         })
         .await?;
-    let (access, view, is_starred) = opened;
-    let mut frame = DatabaseFrame::new(visit, &view, is_starred, access.role(), active);
+    let (access, view, facts) = opened;
+    let mut frame = DatabaseFrame::new(visit, &view, facts, access.role(), active);
     if let Some(text) = visit.parameter("at").filter(|_| active.has_ref()) {
         let (moment, commit) = moments::find(visit, &access, &frame, text).await?;
         (frame.moment, frame.asked_ref) = (Some(moment), commit.to_string());
@@ -330,7 +370,13 @@ fn permalink(path: &str, query: &str, commit: &CommitHash) -> String {
 mod tests {
     use branchyard_domain::values::CommitHash;
 
-    use super::permalink;
+    use super::{permalink, up_to_most};
+
+    #[test]
+    fn numbers_beside_tabs_are_short() {
+        let shown = [0, 1, 99, 100].map(up_to_most);
+        assert_eq!(shown, ["", "1", "99", "99+"]);
+    }
 
     #[test]
     fn a_permalink_keeps_the_query_and_replaces_the_ref() {

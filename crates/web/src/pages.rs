@@ -1,6 +1,8 @@
 //! The pages, one file each, and their routes.
 
 mod admin;
+mod branch_reset;
+mod branch_standing;
 mod branches;
 mod cell;
 mod column_values;
@@ -89,6 +91,7 @@ pub(crate) fn routes(config: &mut web::ServiceConfig) {
         .route("/{owner}", web::get().to(owner::show))
         .route("/{owner}/{database}", web::get().to(database::show))
         .service(web::resource("/{owner}/{database}/star").post(stars::set))
+        .service(web::resource("/{owner}/{database}/sync").post(branch_standing::sync))
         .route("/{owner}/{database}/stargazers", web::get().to(stars::list))
         .route("/{owner}/{database}/export", web::get().to(downloads::export))
         .route("/{owner}/{database}/zip", web::get().to(downloads::archive))
@@ -159,6 +162,11 @@ fn refs(config: &mut web::ServiceConfig) {
             web::resource("/{owner}/{database}/branches/{branch}/delete")
                 .get(ref_deletion::ask::<Branch>)
                 .post(ref_deletion::delete::<Branch>),
+        )
+        .service(
+            web::resource("/{owner}/{database}/branches/{branch}/reset")
+                .get(branch_reset::ask)
+                .post(branch_reset::reset),
         )
         .service(web::resource("/{owner}/{database}/tags").get(tags::show).post(tags::create))
         .service(

@@ -104,6 +104,14 @@ pub enum RefError {
     /// The default branch cannot be deleted.
     #[error("'{0}' is the default branch; make another branch the default first")]
     DefaultBranch(String),
+    /// A branch can only be moved back to an earlier commit of its history.
+    #[error("commit {commit} is not an earlier commit of branch '{branch}'")]
+    NotBehind {
+        /// The commit.
+        commit: CommitHash,
+        /// Name of the branch.
+        branch: String,
+    },
     /// An unsettled operation writes to the branch.
     #[error("operation {0} writes to this branch; wait for it to finish")]
     InUse(OperationId),

@@ -45,7 +45,7 @@ pub use pulls::{
     PullStanding,
 };
 pub use ref_log::RefLogRepository;
-pub use refs::{BranchRepository, RefRepository, TagRepository};
+pub use refs::{BranchRepository, DatabaseCounts, RefRepository, TagRepository};
 pub use releases::ReleaseRepository;
 pub use request_counts::{RequestCountRepository, RequestWindow};
 pub use uploads::UploadRepository;

@@ -1,5 +1,11 @@
 //! Branches: creating, listing and deleting them.
 
+mod reset;
+mod standing;
+
+pub use reset::ResetPreview;
+pub use standing::{BranchStanding, RecentPush};
+
 use std::time::Duration;
 
 use super::collections::commit_left_behind;

@@ -1,5 +1,7 @@
 //! Databases: access to them, and creating, listing, editing and deleting them.
 
+mod counts;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::engine_files::file_state;

@@ -13,9 +13,10 @@ use parking_lot::RwLock;
 
 use branchyard_auth::RemoteKeyId;
 
+use super::upstream::{CommitCount, CommitIn};
 use crate::access::Caller;
 use crate::entities::{Database, ObjectKind, Role, Token, User, UserKey};
-use crate::ports::Metadata;
+use crate::ports::{DatabaseCounts, Metadata};
 use crate::values::{AccountId, CommitHash, DatabaseId};
 
 /// Maximum number of entries in one cache. A full cache is cleared.
@@ -39,10 +40,14 @@ pub(crate) struct Remembered {
     /// The databases are as of the last change of rights: what a write changes of them may be older than the store.
     pub(super) roles: LookupCache<AccessKey, (Database, Role)>,
     pub(super) refs: LookupCache<(DatabaseId, Option<String>), CommitHash>,
+    /// The numbers of branches, tags, releases and open pull requests.
+    pub(super) counts: LookupCache<DatabaseId, DatabaseCounts>,
     /// The merge base of two commits; `None` if they have no common ancestor.
     pub(super) merge_bases: LookupCache<(DatabaseId, CommitHash, CommitHash), Option<CommitHash>>,
     /// The numbers of commits that only one of two commits reaches: of the second one, and of the first one.
     pub(super) diverged: LookupCache<(DatabaseId, CommitHash, CommitHash), (usize, usize)>,
+    /// The number of commits that the first commit reaches and the second one, which may be of another database, does not.
+    pub(super) only_in: LookupCache<(CommitIn, CommitIn), CommitCount>,
     /// The kinds of objects that the second commit adds to those of the first.
     pub(super) brought: LookupCache<(DatabaseId, CommitHash, CommitHash), Vec<ObjectKind>>,
 }
@@ -54,8 +59,10 @@ impl Default for Remembered {
             keys: LookupCache::new(|metadata| metadata.rights_version()),
             roles: LookupCache::new(|metadata| metadata.rights_version()),
             refs: LookupCache::new(|metadata| metadata.version()),
+            counts: LookupCache::new(|metadata| metadata.version()),
             merge_bases: LookupCache::new(|_| None),
             diverged: LookupCache::new(|_| None),
+            only_in: LookupCache::new(|_| None),
             brought: LookupCache::new(|_| None),
         }
     }

@@ -7,6 +7,7 @@ mod fetches;
 mod merge;
 mod open;
 pub mod rules;
+mod sync;
 mod withdraw;
 
 pub use content::{GoneBranch, PullEdges, ShownPull};
@@ -17,6 +18,7 @@ pub(super) use fetches::{Fetches, branch_moved};
 pub use merge::MergePull;
 pub(super) use open::new_pull;
 pub use open::{NewPull, PreviewStage, PullPreview};
+pub use sync::Synced;
 pub use withdraw::Withdrawable;
 pub(super) use withdraw::{end_with_public_base, end_with_source};
 

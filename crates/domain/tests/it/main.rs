@@ -4,6 +4,7 @@
 mod access;
 mod administration;
 mod at_time;
+mod branch_resets;
 mod browse;
 mod collections;
 mod deleted_accounts;
@@ -13,6 +14,7 @@ mod exactly_once;
 mod expected_heads;
 mod fair_workers;
 mod files;
+mod fork_syncs;
 mod harness;
 mod hooks;
 mod hub_builder;

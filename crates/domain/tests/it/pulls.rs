@@ -7,7 +7,7 @@ use branchyard_domain::entities::{FailureKind, ObjectKind, PullState, Role, Side
 use branchyard_domain::entities::{Operation, Pull, Visibility};
 use branchyard_domain::errors::{PullError, PullStateError};
 use branchyard_domain::ports::RowPage;
-use branchyard_domain::usecases::{EditPull, MergePull, PreviewStage, WantedState};
+use branchyard_domain::usecases::{EditPull, GoneBranch, MergePull, PreviewStage, WantedState};
 use branchyard_domain::values::{LongText, PullNumber, Title};
 
 use crate::harness::{DB, DomainHarness, create, world};
@@ -236,4 +236,23 @@ fn a_pull_brings_the_triggers_that_it_adds_or_changes() {
     assert_eq!(brings(), Some(Vec::new()), "what is taken back is not brought");
     world.hub.branches().delete(&world.access::<Write>(&world.ada), "work", None).unwrap();
     assert_eq!(brings(), None);
+}
+
+#[test]
+fn a_closed_pull_is_reopened_once_its_source_branch_is_restored() {
+    let world = with_work();
+    let pull = world.open("work");
+    let access = world.access::<Write>(&world.ada);
+    let gone = || world.hub.pulls().gone_of_closed(&access, &world.pull(pull.number)).unwrap();
+    assert_eq!(gone(), None, "it is open");
+    let head = world.head("work").unwrap();
+    world.set(&pull, WantedState::Closed).unwrap();
+    assert_eq!(gone(), None, "its branches exist");
+    world.hub.branches().delete(&access, "work", None).unwrap();
+    assert_eq!(gone(), Some(GoneBranch::Source));
+    assert!(matches!(world.set(&pull, WantedState::Open), Err(PullError::BranchGone(_))));
+    world.hub.branches().restore_source_of(&access, &world.pull(pull.number)).unwrap();
+    assert_eq!((world.head("work"), gone()), (Some(head), None));
+    world.set(&pull, WantedState::Open).unwrap();
+    assert_eq!(world.pull(pull.number).state, PullState::Open);
 }

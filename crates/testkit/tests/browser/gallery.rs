@@ -92,6 +92,7 @@ fn pages(server: &Server, chromium: &Chromium) -> Vec<(&'static str, String)> {
     let mut pages: Vec<(&'static str, String)> = [
         ("branches", "branches"),
         ("branch-delete", "branches/fix-names/delete"),
+        ("branch-reset", "branches/main/reset?to=main~1"),
         ("tags", "tags"),
         ("releases", "releases"),
         ("release", "releases/tag/v1.0"),

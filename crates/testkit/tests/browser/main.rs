@@ -13,6 +13,7 @@
 mod chromium;
 mod deployments;
 mod flows;
+mod forks;
 mod gallery;
 mod grid;
 mod pulls;

@@ -9,6 +9,7 @@ use branchyard_domain::errors::ReadError;
 use branchyard_domain::values::CommitHash;
 use branchyard_http_common::{bound, open_token, token};
 
+use super::branch_reset;
 use crate::database::{self, DatabaseFrame, DatabaseTab, ShownVersion};
 use crate::format::Markup;
 use crate::graph;
@@ -32,6 +33,8 @@ struct Drawn {
     branches: Vec<(String, String)>,
     /// Tags that point to the commit, with their pages.
     tags: Vec<(String, String)>,
+    /// The question whether to reset the shown branch to the commit, if the viewer can.
+    reset: Option<String>,
 }
 
 #[derive(Template)]
@@ -54,11 +57,15 @@ pub(crate) async fn show(visit: PageContext) -> PageResult {
     let goes_on = sealed.is_some();
     let begin = sealed.and_then(position).unwrap_or_else(|| LogPosition::from(at.commit.clone()));
     let is_whole_line = goes_on && begin.after.is_none();
-    let (entries, branches, tags) = visit
+    let resets = (frame.may_write && at.kind == "branch").then(|| at.name.clone());
+    let (entries, branches, tags, resets) = visit
         .read(move |hub| -> Result<_, ReadError> {
             let entries = hub.history().commits(&access, &begin, LOOKED_AT)?;
             let branches = hub.branches().list(&access, None, NAMES)?;
-            Ok((entries, branches, hub.tags().list(&access, None, NAMES)?))
+            let tags = hub.tags().list(&access, None, NAMES)?;
+            // An expression such as `main~2` is no branch that can be moved.
+            let resets = resets.and_then(|name| hub.branches().get(&access, &name).ok());
+            Ok((entries, branches, tags, resets.map(|branch| branch.name)))
         })
         .await?;
     let (shown, next) = cut(&entries);
@@ -74,7 +81,10 @@ pub(crate) async fn show(visit: PageContext) -> PageResult {
     let now = visit.state.services.now();
     let commits = shown.iter().zip(drawn).map(|(entry, graph)| {
         let (branches, tags) = names.remove(&entry.commit.hash).unwrap_or_default();
-        Drawn { line: CommitLine::new(entry, &frame, now), graph, branches, tags }
+        let hash = &entry.commit.hash;
+        let branch = resets.as_ref().filter(|_| *hash != at.commit);
+        let reset = branch.map(|branch| branch_reset::address(&frame, branch.as_str(), hash));
+        Drawn { line: CommitLine::new(entry, &frame, now), graph, branches, tags, reset }
     });
     let commits = commits.collect();
     let older = next.map(|next| {

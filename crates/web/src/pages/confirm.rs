@@ -60,11 +60,17 @@ pub(crate) fn ask_again(
     question: ConfirmQuestion,
     form: Filled,
 ) -> PageResult {
-    visit.render(StatusCode::UNPROCESSABLE_ENTITY, |shell| ConfirmPage {
-        shell,
-        frame,
-        question,
-        affected: Vec::new(),
-        form,
-    })
+    ask_again_about(visit, frame, question, Vec::new(), form)
+}
+
+/// Shows the question again, with what the action affects and the reason why it failed.
+pub(crate) fn ask_again_about(
+    visit: &PageContext,
+    frame: DatabaseFrame,
+    question: ConfirmQuestion,
+    affected: Vec<AffectedItem>,
+    form: Filled,
+) -> PageResult {
+    let status = StatusCode::UNPROCESSABLE_ENTITY;
+    visit.render(status, |shell| ConfirmPage { shell, frame, question, affected, form })
 }

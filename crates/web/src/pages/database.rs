@@ -12,6 +12,7 @@ use branchyard_domain::ports::{CancellationToken, Selection};
 use branchyard_domain::usecases::TableSize;
 use branchyard_domain::values::CommitHash;
 
+use super::branch_standing::{self, RecentPushView, StandingView, SyncChoice};
 use super::downloads::DownloadMenu;
 use crate::database::{self, DatabaseFrame, DatabaseTab, ShownVersion};
 use crate::format::{self, Markup};
@@ -62,6 +63,10 @@ struct TablesPage {
     readme: Option<Markup>,
     /// The menu of downloads.
     download: DownloadMenu,
+    /// How far the branch is from the one that it contributes to.
+    standing: Option<StandingView>,
+    /// Another branch that the viewer wrote to a short while ago.
+    recent: Option<RecentPushView>,
     origin: String,
     /// How clients of the engine use the database. `None` if the server has no remotes.
     remote: Option<RemotePanel>,
@@ -123,6 +128,9 @@ fn readme(
 pub(crate) async fn show(visit: PageContext) -> PageResult {
     let (access, frame) = database::open::<Read>(&visit, DatabaseTab::Tables).await?;
     let at = database::at(&visit, &access, &frame).await?;
+    let standing = branch_standing::of(&visit, &access, &frame, &at).await?;
+    let recent = branch_standing::recent_push(&visit, &access, &frame).await?;
+    let recent = recent.filter(|push| push.branch != at.name);
     let commit = at.commit.clone();
     let (schemas, log, sizes, readme) = visit
         .run(&visit.state.sql, move |hub| -> Result<_, ReadError> {
@@ -164,5 +172,17 @@ pub(crate) async fn show(visit: PageContext) -> PageResult {
     let origin = visit.state.config.public_url.clone();
     let download = DownloadMenu::of_database(&frame);
     let remote = visit.state.config.remotes.enabled.then(|| RemotePanel::new(&frame, &origin));
-    visit.page(|shell| TablesPage { shell, frame, at, head, tables, readme, download, origin, remote })
+    visit.page(|shell| TablesPage {
+        shell,
+        frame,
+        at,
+        head,
+        tables,
+        readme,
+        download,
+        standing,
+        recent,
+        origin,
+        remote,
+    })
 }

@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use super::{MemoryTransaction, Result, missing, page};
 use branchyard_domain::entities::{Branch, PullState, RefChange, RefKind, Tag};
 use branchyard_domain::ports::{
-    BranchRepository, MetadataError, RefLogRepository as _, RefRepository, Repositories, TagRepository, WriteKey,
+    BranchRepository, DatabaseCounts, MetadataError, PullFilter, PullStanding, RefLogRepository as _, RefRepository,
+    Repositories, TagRepository, WriteKey,
 };
 use branchyard_domain::values::{CommitHash, DatabaseId, RefName, Timestamp};
 
@@ -102,6 +103,16 @@ impl TagRepository for MemoryTransaction<'_> {
 }
 
 impl RefRepository for MemoryTransaction<'_> {
+    fn counts(&mut self, database: DatabaseId, most: usize) -> Result<DatabaseCounts> {
+        let open = PullFilter { standing: Some(PullStanding::Open), contains: None };
+        Ok(DatabaseCounts {
+            branches: self.branches().list(database, None, most)?.len(),
+            tags: self.tags().list(database, None, most)?.len(),
+            releases: self.releases().list(database, None, most)?.len(),
+            open_pulls: self.pulls().list(database, &open, None, most)?.len(),
+        })
+    }
+
     fn copy_all(&mut self, from: DatabaseId, to: DatabaseId) -> Result<()> {
         self.needs(WriteKey::Database(to));
         self.known(to, "copy branches and tags")?;

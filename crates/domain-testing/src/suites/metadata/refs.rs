@@ -2,7 +2,7 @@
 
 use super::{at, branch, change, database, hash, id, pull, read, reference, scene, tag, taken, write};
 use branchyard_domain::entities::{Branch, Pull, PullContent, PullHeads, PullHidden, Release};
-use branchyard_domain::ports::Metadata;
+use branchyard_domain::ports::{DatabaseCounts, Metadata};
 use branchyard_domain::values::{CommitHash, ReleaseId};
 
 /// Checks branches and tags: unique names, compare-and-set, byte order, copies.
@@ -91,6 +91,10 @@ pub fn named_commits(store: &dyn Metadata) {
         );
     });
     read(store, |tx| {
+        let counts = |branches, tags, open_pulls| DatabaseCounts { branches, tags, releases: 0, open_pulls };
+        assert_eq!(tx.refs().counts(menu.id, 100).unwrap(), counts(4, 2, 3));
+        assert_eq!(tx.refs().counts(menu.id, 2).unwrap(), counts(2, 2, 2), "no more than the limit");
+        assert_eq!(tx.refs().counts(other.id, 100).unwrap(), counts(1, 0, 0));
         let expected: Vec<CommitHash> = [1, 3, 5, 7, 10, 11, 12].into_iter().map(hash).collect();
         assert_eq!(tx.refs().named_commits(menu.id, None, 100).unwrap(), expected);
         assert_eq!(tx.refs().named_commits(menu.id, None, 2).unwrap(), expected[..2]);
@@ -131,6 +135,7 @@ pub fn releases(store: &dyn Metadata) {
         assert_eq!(tx.releases().get(menu.id, &reference("a")).unwrap().unwrap(), expected[1]);
         assert_eq!(tx.releases().get(menu.id, &reference("d")).unwrap(), None);
         assert_eq!(tx.releases().list(menu.id, None, 10).unwrap(), expected);
+        assert_eq!(tx.refs().counts(menu.id, 10).unwrap().releases, 3);
         assert_eq!(tx.releases().list(menu.id, Some((at(2), "c")), 1).unwrap(), expected[1..2]);
         assert_eq!(tx.releases().list(menu.id, Some((at(1), "a")), 10).unwrap(), expected[2..]);
         let mut edited =

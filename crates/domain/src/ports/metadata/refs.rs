@@ -45,8 +45,23 @@ pub trait TagRepository {
     fn list(&mut self, database: DatabaseId, after: Option<&str>, limit: usize) -> Result<Vec<Tag>>;
 }
 
+/// How many branches, tags, releases and open pull requests a database has, each counted up to a limit.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct DatabaseCounts {
+    /// Branches.
+    pub branches: usize,
+    /// Tags.
+    pub tags: usize,
+    /// Releases.
+    pub releases: usize,
+    /// Open pull requests to the database.
+    pub open_pulls: usize,
+}
+
 /// The repository of refs of all kinds in a database.
 pub trait RefRepository {
+    /// Counts the branches, tags, releases and open pull requests of a database, each up to `most`, which the cost depends on.
+    fn counts(&mut self, database: DatabaseId, most: usize) -> Result<DatabaseCounts>;
     /// Copies all branches and tags of a database to a database without any. They count as there since the creation of that database.
     fn copy_all(&mut self, from: DatabaseId, to: DatabaseId) -> Result<()>;
     /// Lists the distinct commits that branches, tags and pull requests of a database refer to, ascending, after

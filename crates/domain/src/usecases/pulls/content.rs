@@ -35,7 +35,7 @@ pub struct ShownPull {
     pub gone: Option<GoneBranch>,
 }
 
-/// A branch of an open pull request that no longer exists.
+/// A branch of a pull request that no longer exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GoneBranch {
     /// The source.
@@ -65,6 +65,30 @@ impl Pulls<'_> {
         let ours = target.map_or_else(|| heads.to.clone(), |branch| branch.head);
         let edges = edges(self.0, access.database().id, ours, heads.from.clone())?;
         Ok(ShownPull { edges, gone: Some(gone) })
+    }
+
+    /// Returns the branch without which a closed pull request cannot be reopened, if its database still exists. Such a pull request
+    /// shows the heads that it had when it was closed.
+    ///
+    /// # Errors
+    /// [`PullError::Port`].
+    pub fn gone_of_closed<L: Level>(
+        &self,
+        access: &DatabaseAccess<L>,
+        pull: &Pull,
+    ) -> Result<Option<GoneBranch>, PullError> {
+        if !matches!(pull.state, PullState::Closed { .. }) || pull.shown().is_err() {
+            return Ok(None);
+        }
+        let mut tx = self.0.ports.metadata.read()?;
+        match heads(tx.as_mut(), pull) {
+            Ok(_) | Err(PullError::BranchMissing(_)) => Ok(None),
+            Err(PullError::BranchGone(_)) => {
+                let target = tx.branches().get(access.database().id, &pull.to_branch)?;
+                Ok(Some(if target.is_some() { GoneBranch::Source } else { GoneBranch::Target }))
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// Returns the open pull requests from or into a branch that the access holder sees, with their databases, at most `most` of

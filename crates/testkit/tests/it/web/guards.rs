@@ -64,6 +64,8 @@ fn every_form_wants_the_token() {
         "/settings/keys/00000000-0000-7000-8000-000000000000/remove",
         "/settings/invitations",
         "/settings/invitations/revoke",
+        "/ada/rivers/sync",
+        "/ada/rivers/branches/main/reset",
         "/admin/users/ada/suspend",
         "/admin/users/ada/resume",
         "/admin/users/ada/make-admin",

@@ -277,6 +277,28 @@ fn a_pull_goes_on_without_its_source_branch_which_can_be_restored() {
 }
 
 #[test]
+fn a_closed_pull_is_reopened_once_its_source_branch_is_restored() {
+    let (server, actor, ada, pull) = with_pull();
+    let head = actor.get("/databases/ada/rivers/branches/work").data()["head_commit_sha"].as_str().unwrap().to_owned();
+    let page = ada.get(&pull).expect(200);
+    ada.submit(&page, &format!("{pull}/state"), &[("state", "closed")]).expect(303);
+    assert!(!ada.get(&pull).expect(200).shows("id=\"reopen\"").text.contains("id=\"source-gone\""));
+    let delete = "/ada/rivers/branches/work/delete";
+    let question = ada.get(delete).expect(200);
+    ada.submit(&question, delete, &[]).expect(303);
+
+    let page = ada.get(&pull).expect(200).shows("id=\"source-gone\"").shows("Restore it to reopen this pull request");
+    assert!(!page.text.contains("id=\"reopen\""), "what must fail is not offered");
+    let seen = signed_in(&server, "ben").get(&pull).expect(200).shows("id=\"source-gone\"");
+    assert!(!seen.text.contains("id=\"restore-branch\""), "ben cannot write here");
+    ada.submit(&page, &format!("{pull}/restore-branch"), &[]).expect(303);
+    assert_eq!(actor.get("/databases/ada/rivers/branches/work").data()["head_commit_sha"], head);
+    let page = ada.get(&pull).expect(200).shows("id=\"reopen\"");
+    ada.submit(&page, &format!("{pull}/state"), &[("state", "open")]).expect(303);
+    wait_for(&ada, &pull, "This branch has no conflicts with main");
+}
+
+#[test]
 fn a_pull_from_a_fork_goes_on_without_its_source_branch() {
     let (server, _, ben) = rivers();
     ben.finish(&ben.post("/databases/ada/rivers/forks", &serde_json::json!({"owner": "ben"})));

@@ -67,6 +67,10 @@ struct MergeView {
 enum Merging {
     /// The pull request is closed or merged.
     Over,
+    /// The pull request is closed, and its source branch was deleted. Holds whether the viewer can create it again.
+    ClosedWithoutSource(bool),
+    /// The pull request is closed, and its target branch was deleted.
+    ClosedWithoutTarget,
     /// An operation on the pull request is in progress.
     UnderWay(&'static str),
     Cleanly,
@@ -273,7 +277,7 @@ async fn merging<L: Level>(
     last: Option<OperationStatus>,
 ) -> Result<(Merging, Option<String>, bool), PageError> {
     if pull.state != PullState::Open {
-        return Ok((Merging::Over, None, false));
+        return Ok((over(visit, access, pull).await?, None, false));
     }
     let failed = match last {
         Some(OperationStatus::Queued) => return Ok((Merging::UnderWay("The merge is queued."), None, false)),
@@ -308,6 +312,16 @@ async fn merging<L: Level>(
         })
         .await?;
     Ok((found, failed, is_fast_forward))
+}
+
+/// Returns what keeps a closed pull request from being reopened, if a branch of it was deleted.
+async fn over<L: Level>(visit: &PageContext, access: &DatabaseAccess<L>, pull: &Pull) -> Result<Merging, PageError> {
+    let (of, closed) = (access.clone(), pull.clone());
+    match visit.read(move |hub| hub.pulls().gone_of_closed(&of, &closed)).await? {
+        Some(GoneBranch::Source) => Ok(Merging::ClosedWithoutSource(source(visit, pull).await?.is_some())),
+        Some(GoneBranch::Target) => Ok(Merging::ClosedWithoutTarget),
+        None => Ok(Merging::Over),
+    }
 }
 
 /// Returns the source database of the pull request, if the viewer can write to it.

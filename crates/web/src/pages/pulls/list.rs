@@ -10,6 +10,7 @@ use crate::database::{self, DatabaseFrame, DatabaseTab};
 use crate::format::{self, Markup};
 use crate::layout::LayoutContext;
 use crate::page_context::{PageContext, PageResult};
+use crate::pages::branch_standing::{self, RecentPushView};
 use crate::paths;
 
 const PAGE: usize = 30;
@@ -46,12 +47,15 @@ struct PullsPage {
     states: Vec<Choice>,
     search: String,
     pulls: Vec<PullItem>,
+    /// A branch that the viewer wrote to a short while ago.
+    recent: Option<RecentPushView>,
     next: Option<String>,
 }
 
 /// `GET /{owner}/{database}/pulls?state=…&q=…&before=…`
 pub(crate) async fn show(visit: PageContext) -> PageResult {
     let (access, frame) = database::open::<Read>(&visit, DatabaseTab::Pulls).await?;
+    let recent = branch_standing::recent_push(&visit, &access, &frame).await?;
     let path = format!("{}/pulls", frame.path);
     let asked = visit.parameter("state").unwrap_or_default();
     let (state, _, standing) = STATES.into_iter().find(|(name, _, _)| *name == asked).unwrap_or(STATES[0]);
@@ -85,5 +89,5 @@ pub(crate) async fn show(visit: PageContext) -> PageResult {
         (label, paths::with_query(&path, &[("state", asked), ("q", &search)]), name == state)
     };
     let states = STATES.into_iter().map(choice).collect();
-    visit.page(|shell| PullsPage { shell, frame, state, states, search, pulls, next })
+    visit.page(|shell| PullsPage { shell, frame, state, states, search, pulls, recent, next })
 }
