@@ -6,12 +6,14 @@ use crate::packages::{self, Extent};
 use crate::timetable::Timetable;
 use crate::workspace::{Workspace, cargo};
 use crate::{
-    deny, layers, machete, mutants, openapi, process, sbom, schemathesis, snapshots, test_failures, test_times, tidy,
-    typos,
+    deny, layers, machete, mutants, openapi, process, python, sbom, schemathesis, snapshots, test_failures, test_times,
+    tidy, typos,
 };
 use anyhow::{Context, Result, bail};
 use std::process::Command;
 
+/// The packages of Python that the recipes of the pages need.
+const RECIPES: &str = "xtask/recipes/requirements.txt";
 const POSTGRES: &str = "BRANCHYARD_TEST_POSTGRES_URL";
 const VERSITYGW: &str = "BRANCHYARD_TEST_VERSITYGW";
 
@@ -66,6 +68,15 @@ fn run_steps(steps: &mut Timetable, workspace: &Workspace, tools: Missing) -> Re
         let mut doc = cargo(&["doc", "--workspace", "--no-deps"]);
         process::run(doc.env("RUSTDOCFLAGS", "-D warnings"))
     })?;
+    // Programs that the pages have recipes for. R comes with `.ci/run`.
+    let mut recipes = None;
+    steps.run("recipes", || {
+        let python = python::tool(workspace, "recipes", "python", RECIPES).context(
+            "fix: it needs Python 3.11 with venv (Debian: python3-venv) and PyPI, or a mirror named by PIP_INDEX_URL",
+        )?;
+        recipes = Some(python);
+        Ok(())
+    })?;
     // This is the command of the README. It includes the doc tests.
     steps.run("test", || {
         let mut test = cargo(&["test", "--workspace"]);
@@ -74,7 +85,8 @@ fn run_steps(steps: &mut Timetable, workspace: &Workspace, tools: Missing) -> Re
         test.env("INSTA_UPDATE", "no")
             .env("INSTA_FORCE_PASS", "0")
             .env(snapshots::VARIABLE, &references)
-            .env("BRANCHYARD_TEST_REQUIRE_POSTGRES", "1");
+            .env("BRANCHYARD_TEST_REQUIRE_POSTGRES", "1")
+            .envs(recipes.iter().map(|python| ("BRANCHYARD_TEST_RECIPES_PYTHON", python)));
         let result = test_failures::run(&mut test);
         match measured.and_then(|()| test_times::slowest(&times)) {
             Ok(slowest) => println!("ci: {slowest}"),

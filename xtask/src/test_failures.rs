@@ -116,7 +116,11 @@ mod tests {
         };
         assert_eq!(output_of(&mut Command::new("true")), (true, String::new()));
         let killed = output_of(Command::new("sh").args(["-c", "echo failures:; echo '    c'; kill -9 $$"]));
-        assert!(!killed.0 && killed.1.ends_with("ci: what the failed tests printed:\nfailures:\n    c\n\n"), "{}", killed.1);
+        assert!(
+            !killed.0 && killed.1.ends_with("ci: what the failed tests printed:\nfailures:\n    c\n\n"),
+            "{}",
+            killed.1
+        );
         let script = "echo failures:; echo '    c'; echo 'test result: FAILED.'; exit 3";
         let (is_ok, output) = output_of(Command::new("sh").args(["-c", script]));
         assert!(!is_ok);

@@ -216,6 +216,8 @@ pub struct HttpConfig {
     pub remotes: RemoteLimits,
     /// Sizes of the pools.
     pub pools: PoolSizes,
+    /// Statements that fill an empty database with sample data. Pages offer none if it is empty.
+    pub sample_script: &'static str,
 }
 
 impl HttpConfig {
@@ -246,6 +248,7 @@ impl HttpConfig {
             sql: SqlLimits::default(),
             remotes: RemoteLimits::default(),
             pools: PoolSizes::default(),
+            sample_script: "",
         }
     }
 }

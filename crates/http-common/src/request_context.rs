@@ -504,6 +504,15 @@ impl RequestContext {
         Err(storage_low().into())
     }
 
+    /// Checks that changes are possible, for those that [`RequestContext::write`] does not run.
+    ///
+    /// # Errors
+    /// 503 if storage is low or the server only reads.
+    pub fn check_writable(&self) -> Result<(), HandlerError> {
+        self.refuse_if_storage_is_low()?;
+        if self.state.services.is_read_only() { Err(read_only().into()) } else { Ok(()) }
+    }
+
     /// Checks the address of a webhook. Waits outside all pools, because a name server may not respond.
     ///
     /// # Errors

@@ -30,6 +30,12 @@ document.addEventListener("click", (event) => {
   }
 });
 
+// A link to a folded part of the page (<a data-opens href="#id-of-details">) unfolds it.
+document.addEventListener("click", (event) => {
+  const link = event.target.closest?.("a[data-opens]");
+  if (link) document.querySelector(link.hash).open = true;
+});
+
 // On narrow screens the tabs scroll. Scrolls the active tab into view.
 for (const tab of document.querySelectorAll(".tabs [aria-current], .side [aria-current]")) {
   const tabs = tab.parentElement;

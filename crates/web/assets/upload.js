@@ -1,6 +1,7 @@
 
-// Uploads a file in parts, with a progress bar. Without JavaScript the form uploads the file.
-const importForm = document.getElementById("import-form");
+// Uploads a file in parts, with a progress bar: <form data-open="address that opens the upload">. Without JavaScript the form uploads the
+// file. data-proposes is the id of a field that takes its text from the name of the file; such a form is not sent by a drop.
+const importForm = document.querySelector("form[data-open]");
 if (importForm) {
   const form = importForm;
   const input = document.getElementById("file");
@@ -10,6 +11,16 @@ if (importForm) {
   const fault = document.getElementById("upload-error");
   const stop = document.getElementById("stop-upload");
   let running = null;
+
+  const proposes = document.getElementById(form.dataset.proposes ?? "");
+  let proposed = "";
+  const propose = () => {
+    const [file] = input.files;
+    if (!proposes || !file || proposes.value !== proposed) return;
+    const stem = file.name.replace(/\.[^.]*$/, "").toLowerCase();
+    proposes.value = proposed = stem.replace(/[^a-z0-9_]+/g, "-").replace(/^-+|-+$/g, "").slice(0, 60);
+  };
+  input.addEventListener("change", propose);
 
   for (const hint of document.querySelectorAll("[data-without-script]")) hint.hidden = true;
   for (const hint of document.querySelectorAll("[data-with-script]")) hint.hidden = false;
@@ -31,26 +42,41 @@ if (importForm) {
     text.textContent = `Uploading: ${Math.floor(100 * sent / size)}%`;
   };
 
+  // The database of the file, if it was created for it.
+  let created = null;
+
+  // Starts the import of an uploaded file. Returns the page to go on with.
+  const startImport = async (address, file) => {
+    const answer = await fetch(address, { method: "POST", body: new URLSearchParams({ csrf: form.dataset.token, file_name: file.name }) });
+    if (!answer.ok) throw new Error(`The import did not start (HTTP ${answer.status}).`);
+    return (await answer.json()).next;
+  };
+
   const send = async (file) => {
-    const asked = new URLSearchParams({ csrf: form.dataset.token, name: file.name, size: file.size, file_type: form.elements.file_type.value });
+    const asked = new URLSearchParams([...new FormData(form)].filter(([, value]) => typeof value === "string"));
+    asked.set("csrf", form.dataset.token);
+    asked.set("file_name", file.name);
+    asked.set("file_size", file.size);
     const answer = await fetch(form.dataset.open, { method: "POST", body: asked });
     if (!answer.headers.get("content-type")?.startsWith("application/json")) throw new Error("This page is out of date. Reload it and try again.");
     const session = await answer.json();
+    created = session.created ?? created;
     if (!answer.ok) throw new Error(session.error);
     const length = Math.ceil(file.size / session.parts.length);
     for (const [index, address] of session.parts.entries()) {
       const begin = index * length;
       await put(address, file.slice(begin, begin + length), (sent) => show(begin + sent, file.size));
     }
-    text.textContent = "Preparing the preview…";
+    text.textContent = session.start ? "Preparing the import…" : "Preparing the preview…";
     bar.removeAttribute("value");
-    location.assign(session.next);
+    location.assign(session.start ? await startImport(session.start, file) : session.next);
   };
 
   form.addEventListener("submit", async (event) => {
-    event.preventDefault();
     const [file] = input.files;
-    if (!file || running) return;
+    if (!file) return;
+    event.preventDefault();
+    if (running) return;
     fault.hidden = true;
     stop.hidden = document.getElementById("upload-progress").hidden = false;
     document.getElementById("send-file").disabled = true;
@@ -59,6 +85,12 @@ if (importForm) {
       await send(file);
     } catch (error) {
       fault.textContent = error.message;
+      if (created) {
+        const link = document.createElement("a");
+        link.href = `${created}/imports/new`;
+        link.textContent = "The database was created: import the file there.";
+        fault.append(" ", link);
+      }
       fault.hidden = false;
       stop.hidden = document.getElementById("upload-progress").hidden = true;
       document.getElementById("send-file").disabled = false;
@@ -75,6 +107,7 @@ if (importForm) {
     event.preventDefault();
     if (!event.dataTransfer.files.length) return;
     input.files = event.dataTransfer.files;
-    form.requestSubmit();
+    if (!proposes) return form.requestSubmit();
+    propose();
   });
 }

@@ -1,6 +1,11 @@
 //! The request of a page as programs send it to the API.
 
-use serde_json::Value;
+use serde_json::json;
+
+use crate::quoting::{in_shell, quoted};
+
+/// A statement that makes the first table of a database.
+const FIRST_TABLE: &str = "create table notes (id integer primary key, note text not null)";
 
 /// A request of the API in several languages.
 #[derive(Debug)]
@@ -33,8 +38,30 @@ impl ApiSnippets {
     }
 }
 
+/// The line of curl that sends the token.
+pub(crate) const TOKEN_HEADER: &str = "  -H \"Authorization: Bearer $BRANCHYARD_TOKEN\" \\\n";
+
+/// Returns the request that sends a JSON document with curl, and waits for the operation that it starts.
+fn curl_post(url: &str, document: &serde_json::Value) -> String {
+    let (url, document) = (in_shell(url), in_shell(&document.to_string()));
+    let headers = "  -H 'Content-Type: application/json' -H 'Prefer: wait=20' \\\n";
+    format!("curl -sS {url} \\\n{TOKEN_HEADER}{headers}  -d {document}")
+}
+
+/// Returns the request that creates a database. `api` is the address of the API.
+pub(crate) fn create_database(api: &str, owner: &str) -> String {
+    let wanted = json!({"owner": owner, "name": "first", "visibility": "private"});
+    curl_post(&format!("{api}/databases"), &wanted)
+}
+
+/// Returns the request that makes a first table on a branch. `database` is the address of the database in the API.
+pub(crate) fn create_table(database: &str, branch: &str) -> String {
+    let wanted = json!({"from_branch": branch, "to_branch": branch, "q": FIRST_TABLE});
+    curl_post(&format!("{database}/sql-writes"), &wanted)
+}
+
 fn curl(url: &str, at: &str, statement: &str, needs_token: bool) -> String {
-    let token = if needs_token { "  -H \"Authorization: Bearer $BRANCHYARD_TOKEN\" \\\n" } else { "" };
+    let token = if needs_token { TOKEN_HEADER } else { "" };
     let (url, at) = (in_shell(url), in_shell(&format!("ref={at}")));
     let statement = in_shell(&format!("q={statement}"));
     format!("curl -sSG {url} \\\n{token}  --data-urlencode {at} \\\n  --data-urlencode {statement}")
@@ -73,17 +100,6 @@ fn javascript(url: &str, at: &str, statement: &str, needs_token: bool) -> String
         "console.log(data.rows);",
     ]
     .concat()
-}
-
-/// Quotes a text for a POSIX shell.
-fn in_shell(text: &str) -> String {
-    format!("'{}'", text.replace('\'', "'\\''"))
-}
-
-/// Quotes a text as JSON does, which is also a string of Python and JavaScript. Escapes what ends lines in some of them.
-fn quoted(text: &str) -> String {
-    let json = Value::from(text).to_string();
-    json.replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029").replace('\u{7f}', "\\u007f")
 }
 
 #[cfg(test)]

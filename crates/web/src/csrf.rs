@@ -57,7 +57,12 @@ fn unmasked(token: &str) -> Cow<'_, str> {
 /// Returns `true` if the form or the request's header contains the token of this browser's secret.
 pub(crate) fn has_token(state: &AppState, request: &HttpRequest, secret: &str, field: Option<&str>) -> bool {
     let header = request.headers().get(HEADER).and_then(|value| value.to_str().ok());
-    field.or(header).is_some_and(|token| state.keys.is_form_token(secret, &unmasked(token)))
+    field.or(header).is_some_and(|token| is_token(state, secret, token))
+}
+
+/// Returns `true` if this is the token of a browser's secret, in any spelling.
+pub(crate) fn is_token(state: &AppState, secret: &str, token: &str) -> bool {
+    state.keys.is_form_token(secret, &unmasked(token))
 }
 
 #[cfg(test)]

@@ -100,6 +100,12 @@ impl CheckedPost {
 #[derive(Debug, Default)]
 pub(crate) struct Form(Vec<(String, String)>);
 
+impl From<Vec<(String, String)>> for Form {
+    fn from(fields: Vec<(String, String)>) -> Self {
+        Self(fields)
+    }
+}
+
 impl Form {
     fn get(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
@@ -211,6 +217,11 @@ impl Filled {
     /// Returns `true` if the form has errors.
     pub(crate) fn has_faults(&self) -> bool {
         !self.errors.is_empty()
+    }
+
+    /// Returns all errors as one text.
+    pub(crate) fn all_errors(&self) -> String {
+        self.errors.iter().map(|(_, text)| sentence(text)).collect::<Vec<_>>().join(" ")
     }
 
     /// Returns `true` if one of the field's values equals `value`.

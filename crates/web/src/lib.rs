@@ -71,6 +71,8 @@ mod page_context;
 mod pages;
 mod paths;
 mod prose;
+mod quoting;
+mod recipes;
 mod reference;
 mod row_cursor;
 mod rows;

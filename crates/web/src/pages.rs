@@ -15,11 +15,13 @@ mod database_settings;
 pub(crate) mod deployments;
 mod docs;
 mod downloads;
+mod empty_version;
 mod explore;
 mod forks;
 mod home;
 mod imports;
 mod new_database;
+mod open_in;
 mod operations;
 mod organizations;
 mod owner;
@@ -30,6 +32,7 @@ mod repositories;
 mod row;
 mod row_edit;
 mod row_history;
+mod sample;
 pub(crate) mod schema;
 mod settings;
 mod sign_in;
@@ -62,7 +65,8 @@ pub(crate) fn routes(config: &mut web::ServiceConfig) {
         .service(web::resource("/sign-up").get(sign_up::show).post(sign_up::send))
         .service(web::resource("/sign-out").post(sign_out::send))
         .service(web::resource("/settings/theme").post(theme::send))
-        .service(web::resource("/new").get(new_database::show).post(new_database::send))
+        .service(web::resource("/new").get(new_database::show).post(new_database::receive))
+        .route("/new/uploads", web::post().to(new_database::open_upload))
         .route("/settings", web::get().to(settings::index))
         .service(web::resource("/settings/confirm").get(settings::confirm::show).post(settings::confirm::send))
         .service(web::resource("/settings/profile").get(settings::profile::show).post(settings::profile::send))
@@ -92,8 +96,10 @@ pub(crate) fn routes(config: &mut web::ServiceConfig) {
         .route("/{owner}/{database}", web::get().to(database::show))
         .service(web::resource("/{owner}/{database}/star").post(stars::set))
         .service(web::resource("/{owner}/{database}/sync").post(branch_standing::sync))
+        .service(web::resource("/{owner}/{database}/sample").post(sample::load))
         .route("/{owner}/{database}/stargazers", web::get().to(stars::list))
         .route("/{owner}/{database}/export", web::get().to(downloads::export))
+        .route("/{owner}/{database}/open", web::get().to(open_in::show))
         .route("/{owner}/{database}/zip", web::get().to(downloads::archive))
         .route("/{owner}/{database}/schema", web::get().to(schema::show))
         .route("/{owner}/{database}/tables/{table}/csv", web::get().to(downloads::table))
@@ -195,6 +201,7 @@ fn work(config: &mut web::ServiceConfig) {
         .service(web::resource("/{owner}/{database}/imports/new").get(imports::choose).post(imports::receive))
         .service(web::resource("/{owner}/{database}/imports/uploads").post(imports::open))
         .service(web::resource("/{owner}/{database}/imports/uploads/{upload}").get(imports::show).post(imports::start))
+        .route("/{owner}/{database}/imports/uploads/{upload}/start", web::post().to(imports::start_at_once))
         .service(web::resource("/{owner}/{database}/imports/uploads/{upload}/{part}").put(imports::put_part))
         .route("/{owner}/{database}/operations", web::get().to(operations::list))
         .route("/{owner}/{database}/operations/{operation}", web::get().to(operations::show))

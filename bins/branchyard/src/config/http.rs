@@ -177,6 +177,7 @@ impl Config {
         http.token_use_seconds = self.tokens.last_used_interval.as_seconds();
         http.pools = self.pools.sizes();
         http.remotes = self.remotes.limits();
+        http.sample_script = include_str!("../../sample-data/trees.sql");
         http.sql = SqlLimits {
             default_limit: self.sql.default_limit,
             row_cap: self.sql.row_cap,

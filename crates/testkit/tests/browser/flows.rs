@@ -89,18 +89,78 @@ fn a_file_is_sent_in_parts_looked_at_and_imported_with_its_progress() {
     assert_eq!(count[0][0], rows.to_string());
 }
 
+/// Drops a file with two rows on the zone of the page.
+fn drop_file(chromium: &Chromium, name: &str) {
+    chromium.run(&format!(
+        "const files = new DataTransfer(); \
+         files.items.add(new File(['id,name\\n1,Rhine\\n2,Loire\\n'], '{name}', {{type: 'text/csv'}})); \
+         const dropped = new DragEvent('drop', {{dataTransfer: files, bubbles: true, cancelable: true}}); \
+         document.getElementById('drop-zone').dispatchEvent(dropped);",
+    ));
+}
+
+#[test]
+fn a_dropped_file_becomes_a_database() {
+    let server = start();
+    let Some(chromium) = Chromium::open(&server, JavaScript::On) else { return };
+    chromium.sign_up("ada");
+    chromium.go("/");
+    chromium.shows("#file-hint", "Or drop it here");
+    drop_file(&chromium, "Rivers.csv");
+    chromium.shows("#operation-status", "Succeeded");
+    chromium.shows("#notice", "ada/rivers was created.");
+    let actor = server.actor_of("ada");
+    assert_eq!(actor.read("ada/rivers", "main", "select name from rivers where id = 2")[0][0], "Loire");
+
+    // The form with all fields proposes a name, and waits for the choice of visibility.
+    chromium.go("/new");
+    drop_file(&chromium, "Lakes of Europe.csv");
+    assert_eq!(chromium.property("#name", "value"), "lakes-of-europe");
+    chromium.send("#send-file");
+    chromium.shows("#operation-status", "Succeeded");
+    assert_eq!(actor.read("ada/lakes-of-europe", "main", "select count(*) from lakes_of_europe")[0][0], "2");
+    chromium.go("/new");
+    drop_file(&chromium, "notes.txt");
+    chromium.click("#send-file");
+    chromium.shows("#upload-error", "format");
+    actor.get("/databases/ada/notes").expect(404);
+    // Without a file the form is sent as any other.
+    chromium.go("/new");
+    chromium.fill("#name", "plain");
+    chromium.send("#send-file");
+    chromium.shows("#first-steps", "No tables yet");
+    chromium.send("#load-sample");
+    chromium.shows("#tables", "trees");
+
+    chromium.go("/ada/plain/tables/trees");
+    chromium.click("a[data-opens]");
+    assert_eq!(chromium.run("return document.getElementById('api').open"), true);
+}
+
+#[test]
+fn a_file_becomes_a_database_without_javascript() {
+    let server = start();
+    let Some(chromium) = Chromium::open(&server, JavaScript::Off) else { return };
+    chromium.sign_up("ada");
+    chromium.go("/new");
+    chromium.choose("#file", &file(&server, 100));
+    chromium.send("#send-file");
+    let page = chromium.path();
+    assert!(page.starts_with("/ada/rivers/operations/"), "{page}");
+    chromium.wait("the end of the import", |this| {
+        this.go(&page);
+        this.text("#operation-status") == "Succeeded"
+    });
+    assert_eq!(server.actor_of("ada").read("ada/rivers", "main", "select count(*) from rivers")[0][0], "100");
+}
+
 #[test]
 fn a_file_is_dropped_on_the_page() {
     let server = start();
     let Some((chromium, actor)) = at_work(&server, JavaScript::On) else { return };
     chromium.go("/ada/rivers/imports/new");
     chromium.shows("#file-hint", "Or drop it here");
-    chromium.run(
-        "const files = new DataTransfer(); \
-         files.items.add(new File(['id,name\\n1,Rhine\\n2,Loire\\n'], 'Rivers.csv', {type: 'text/csv'})); \
-         const dropped = new DragEvent('drop', {dataTransfer: files, bubbles: true, cancelable: true}); \
-         document.getElementById('drop-zone').dispatchEvent(dropped);",
-    );
+    drop_file(&chromium, "Rivers.csv");
     chromium.shows("#preview-table", "Loire");
     assert_eq!(chromium.property("#table_name", "value"), "rivers");
     chromium.send("#start-import");

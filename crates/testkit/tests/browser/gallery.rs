@@ -15,6 +15,7 @@ fn pages(server: &Server, chromium: &Chromium) -> Vec<(&'static str, String)> {
     administration.make_admin(&administration.operator(), "ada").unwrap();
     let ada = server.actor_of("ada");
     ada.database("rivers");
+    ada.database("drafts");
     ada.patch(
         "/databases/ada/rivers",
         &json!({"description": "Rivers of the world, their lengths, and where they end."}),
@@ -100,6 +101,8 @@ fn pages(server: &Server, chromium: &Chromium) -> Vec<(&'static str, String)> {
         ("forks", "forks"),
         ("operations", "operations"),
         ("imports", "imports"),
+        ("open-in", "open?table=rivers"),
+        ("open-all", "open"),
         ("tag-delete", "tags/v1.0/delete"),
         ("release-edit", "releases/tag/v1.0/edit"),
         ("release-delete", "releases/tag/v1.0/delete"),
@@ -167,6 +170,7 @@ fn pages(server: &Server, chromium: &Chromium) -> Vec<(&'static str, String)> {
         ("admin-nodes", "/admin/nodes".to_owned()),
         ("quarantined", "/cyn/rivers".to_owned()),
         ("database-new", "/new".to_owned()),
+        ("database-empty", "/ada/drafts".to_owned()),
         ("organization", "/acme".to_owned()),
         ("commit", below(&format!("commits/{worked_on}"))),
         ("sql-written", failed_write),
@@ -299,6 +303,9 @@ fn every_page_fits_and_is_accessible() {
     chromium.width(WIDE);
     chromium.theme(Theme::Light);
     chromium.sign_up("ada");
+    faults.extend(look_at(&chromium, &[("home-empty", "/".to_owned())]));
+    chromium.width(WIDE);
+    chromium.theme(Theme::Light);
     let mut pages = pages(&server, &chromium);
     pages.extend(deployments::pages(&server, &books));
     let (routes, mut seen) = (routes(), std::collections::BTreeSet::new());

@@ -14,6 +14,7 @@ use branchyard_domain::values::CommitHash;
 
 use super::branch_standing::{self, RecentPushView, StandingView, SyncChoice};
 use super::downloads::DownloadMenu;
+use super::empty_version::{EmptyVersion, refs_with_tables};
 use crate::database::{self, DatabaseFrame, DatabaseTab, ShownVersion};
 use crate::format::{self, Markup};
 use crate::layout::LayoutContext;
@@ -70,6 +71,8 @@ struct TablesPage {
     origin: String,
     /// How clients of the engine use the database. `None` if the server has no remotes.
     remote: Option<RemotePanel>,
+    /// What to do if there are no tables.
+    empty: Option<EmptyVersion>,
 }
 
 /// How clients of the engine use a database.
@@ -132,7 +135,7 @@ pub(crate) async fn show(visit: PageContext) -> PageResult {
     let recent = branch_standing::recent_push(&visit, &access, &frame).await?;
     let recent = recent.filter(|push| push.branch != at.name);
     let commit = at.commit.clone();
-    let (schemas, log, sizes, readme) = visit
+    let (schemas, log, sizes, readme, others) = visit
         .run(&visit.state.sql, move |hub| -> Result<_, ReadError> {
             let schemas = hub.history().tables(&access, &commit)?;
             let log = hub.history().commits(&access, &LogPosition::from(commit.clone()), 1)?;
@@ -147,7 +150,8 @@ pub(crate) async fn show(visit: PageContext) -> PageResult {
                 }
             }
             let readme = readme(hub, &access, &commit, &schemas)?;
-            Ok((schemas, log, sizes, readme))
+            let others = if schemas.is_empty() { refs_with_tables(hub, &access, &commit)? } else { Vec::new() };
+            Ok((schemas, log, sizes, readme, others))
         })
         .await?;
     let now = visit.state.services.now();
@@ -172,6 +176,7 @@ pub(crate) async fn show(visit: PageContext) -> PageResult {
     let origin = visit.state.config.public_url.clone();
     let download = DownloadMenu::of_database(&frame);
     let remote = visit.state.config.remotes.enabled.then(|| RemotePanel::new(&frame, &origin));
+    let empty = tables.is_empty().then(|| EmptyVersion::new(&visit, &frame, &at, others));
     visit.page(|shell| TablesPage {
         shell,
         frame,
@@ -184,5 +189,6 @@ pub(crate) async fn show(visit: PageContext) -> PageResult {
         recent,
         origin,
         remote,
+        empty,
     })
 }

@@ -7,6 +7,7 @@ use branchyard_domain::usecases::ExportedRows;
 use branchyard_http_common::{Export, ExportFormat};
 use branchyard_problem_details::{ErrorCode, FieldError, Problem};
 
+use super::open_in;
 use crate::database::{self, DatabaseFrame, DatabaseTab, ShownVersion};
 use crate::page_context::{PageContext, PageResult};
 use crate::table_query::{self, Looking};
@@ -21,12 +22,14 @@ pub(crate) struct DownloadMenu {
     /// Hidden fields: the version, the table, and what the page filters and sorts by.
     pub(crate) fields: Vec<(&'static str, String)>,
     pub(crate) formats: &'static [(&'static str, &'static str)],
+    /// The page with recipes that open the same in other programs.
+    pub(crate) open_in: String,
 }
 
 impl DownloadMenu {
     /// Returns the menu of a whole database at the shown version.
     pub(crate) fn of_database(frame: &DatabaseFrame) -> Self {
-        Self::new(frame, Vec::new(), &OF_ALL)
+        Self::new(frame, "", Vec::new(), &OF_ALL)
     }
 
     /// Returns the menu of a table or view. It keeps the filter and the order of the page.
@@ -39,16 +42,17 @@ impl DownloadMenu {
         }
         fields.extend(looking.sort.clone().map(|sort| ("sort", sort)));
         fields.extend(looking.descending.then(|| ("desc", "1".to_owned())));
-        Self::new(frame, fields, &OF_TABLE)
+        Self::new(frame, table, fields, &OF_TABLE)
     }
 
     fn new(
         frame: &DatabaseFrame,
+        table: &str,
         mut fields: Vec<(&'static str, String)>,
         formats: &'static [(&'static str, &'static str)],
     ) -> Self {
         fields.extend((!frame.asked_ref.is_empty()).then(|| ("ref", frame.asked_ref.clone())));
-        Self { action: format!("{}/export", frame.path), fields, formats }
+        Self { action: format!("{}/export", frame.path), fields, formats, open_in: open_in::address(frame, table) }
     }
 }
 

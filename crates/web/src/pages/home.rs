@@ -6,7 +6,10 @@ use branchyard_domain::errors::DatabaseError;
 use branchyard_domain::ports::{DatabaseFilter, Ranking};
 
 use super::explore::{DatabaseItem, items};
+use super::imports::upload::FileField;
+use super::{sample, sign_in};
 use crate::activity_feed;
+use crate::api_snippets;
 use crate::error_page::PageError;
 use crate::layout::LayoutContext;
 use crate::page_context::{PageContext, PageResult};
@@ -28,6 +31,36 @@ struct HomePage {
     databases: Vec<DatabaseItem>,
     news: Vec<activity_feed::ActivityItem>,
     organizations: Vec<(String, &'static str)>,
+    /// What a viewer without a database can do.
+    first_steps: FirstSteps,
+}
+
+/// What a viewer without a database can do.
+struct FirstSteps {
+    file: FileField,
+    has_sample: bool,
+    /// Whether there are databases of others to see.
+    has_others: bool,
+    /// The request that creates a database.
+    curl: String,
+    /// The address of that database for clients that clone. `None` if the server has no remotes.
+    clone: Option<String>,
+    /// Whether clients reach the server over https.
+    is_secure: bool,
+}
+
+impl FirstSteps {
+    fn new(visit: &PageContext, name: &str, has_others: bool) -> Self {
+        let config = &visit.state.config;
+        Self {
+            file: FileField::new(visit, true),
+            has_sample: sample::is_offered(visit),
+            has_others,
+            curl: api_snippets::create_database(&format!("{}/api/v2", config.public_url), name),
+            clone: config.remotes.enabled.then(|| format!("{}/{name}/first", config.public_url)),
+            is_secure: config.is_secure(),
+        }
+    }
 }
 
 #[derive(Template)]
@@ -36,6 +69,7 @@ struct WelcomePage {
     shell: LayoutContext,
     databases: Vec<DatabaseItem>,
     origin: String,
+    may_sign_up: bool,
 }
 
 /// `GET /`
@@ -46,11 +80,13 @@ pub(crate) async fn show(visit: PageContext) -> PageResult {
             let (caller, filter) =
                 (visit.caller.clone(), DatabaseFilter { owner: Some(user.name.clone()), ..DatabaseFilter::default() });
             let of = std::sync::Arc::clone(&user);
-            let (found, news, organizations) = visit
+            let (found, news, organizations, has_others) = visit
                 .read(move |hub| -> Result<_, DatabaseError> {
                     let found = hub.databases().ranked(&caller, &filter, Ranking::LastWrite, None, MINE)?;
                     let news = hub.activities().news(&of, NEWS)?;
-                    Ok((found, news, hub.organizations().list(&of, None, ORGANIZATIONS)))
+                    let has_others = found.is_empty()
+                        && !hub.databases().list(&caller, &DatabaseFilter::default(), None, 1)?.is_empty();
+                    Ok((found, news, hub.organizations().list(&of, None, ORGANIZATIONS), has_others))
                 })
                 .await?;
             let organizations = organizations.map_err(|error| PageError::refused(error.into(), visit.request()))?;
@@ -64,7 +100,9 @@ pub(crate) async fn show(visit: PageContext) -> PageResult {
                     (view.organization.name.to_string(), role)
                 })
                 .collect();
-            visit.page(|shell| HomePage { shell, name: user.name.to_string(), databases, news, organizations })
+            let name = user.name.to_string();
+            let first_steps = FirstSteps::new(&visit, &name, has_others);
+            visit.page(|shell| HomePage { shell, name, databases, news, organizations, first_steps })
         }
     }
 }
@@ -75,5 +113,6 @@ async fn welcome(visit: &PageContext) -> PageResult {
         visit.read(move |hub| hub.databases().list(&caller, &DatabaseFilter::default(), None, FOR_STRANGERS)).await?;
     let databases = items(&found, visit.state.services.now());
     let origin = visit.state.config.public_url.clone();
-    visit.page(|shell| WelcomePage { shell, databases, origin })
+    let may_sign_up = sign_in::may_sign_up(visit);
+    visit.page(|shell| WelcomePage { shell, databases, origin, may_sign_up })
 }

@@ -4,12 +4,15 @@
 //! end on the page that previews the file and asks for the options of the import.
 
 mod columns;
+mod one_step;
 mod preview;
 mod text_options;
-mod upload;
+pub(super) mod upload;
 
 use branchyard_domain::entities::{FileType, ImportMode};
 
+pub(crate) use self::one_step::start_at_once;
+pub(super) use self::one_step::start_proposed;
 pub(crate) use self::preview::{show, start};
 pub(crate) use self::upload::{choose, open, put_part, receive};
 
@@ -30,7 +33,7 @@ const FORMATS: &[(&str, FileType, &[&str], &str)] = &[
 ];
 
 /// Returns the chosen format, or detects it from the extension of the file name.
-fn format_of(chosen: &str, file_name: &str) -> Result<FileType, &'static str> {
+pub(super) fn format_of(chosen: &str, file_name: &str) -> Result<FileType, &'static str> {
     let ending = file_name.rsplit_once('.').map(|(_, ending)| ending.to_ascii_lowercase()).unwrap_or_default();
     let found = FORMATS.iter().find(|(name, _, endings, _)| match chosen {
         "" => endings.contains(&ending.as_str()),

@@ -1,13 +1,22 @@
-//! `/new`
+//! `/new`: a new database, which may begin with a file, with sample data, or as a mirror.
 
+mod creation;
+mod with_file;
+
+use actix_web::dev::Payload;
+use actix_web::http::header;
+use actix_web::{FromRequest as _, HttpRequest, web};
 use askama::Template;
-use branchyard_domain::entities::{Mirror, Visibility};
-use branchyard_domain::errors::{DatabaseError, MirrorError, PortError};
-use branchyard_domain::usecases::{NewDatabase, NewMirror};
-use branchyard_domain::values::{DatabaseName, Description};
+use branchyard_domain::entities::Mirror;
+use branchyard_domain::values::DatabaseName;
+use branchyard_http_common::form_boundary;
 
+use self::creation::{WantedDatabase, create};
+pub(crate) use self::with_file::open_upload;
+use super::imports::upload::FileField;
+use super::sample;
 use crate::error_page::PageError;
-use crate::forms::{Filled, FormPost};
+use crate::forms::{Filled, Form, FormPost};
 use crate::layout::LayoutContext;
 use crate::page_context::{PageContext, PageResult};
 use crate::paths;
@@ -24,6 +33,8 @@ const OFFERED: usize = 100;
 struct NewDatabasePage {
     shell: LayoutContext,
     form: Filled,
+    file: FileField,
+    has_sample: bool,
     owners: Vec<String>,
     intervals: [(&'static str, &'static str); 4],
 }
@@ -36,7 +47,8 @@ async fn fill(
     let mut owners = vec![user.name.to_string()];
     let views = visit.read(move |hub| hub.organizations().list(&user, None, OFFERED)).await?;
     owners.extend(views.into_iter().map(|view| view.organization.name.to_string()));
-    Ok(move |shell| NewDatabasePage { shell, form, owners, intervals: INTERVALS })
+    let (file, has_sample) = (FileField::new(visit, false), sample::is_offered(visit));
+    Ok(move |shell| NewDatabasePage { shell, form, file, has_sample, owners, intervals: INTERVALS })
 }
 
 /// `GET /new?owner=…`
@@ -47,53 +59,74 @@ pub(crate) async fn show(visit: PageContext) -> PageResult {
     visit.page(page)
 }
 
-/// `POST /new`
-pub(crate) async fn send(posted: FormPost) -> PageResult {
-    let user = posted.user()?;
-    let mut form = posted.form.again();
-    let name = form.checked("name", DatabaseName::parse(&posted.form.line("name")));
-    let description = form.checked("description", Description::parse(posted.form.line("description")));
-    let visibility = match posted.form.line("visibility").as_str() {
-        "public" => Some(Visibility::Public),
-        "private" => Some(Visibility::Private),
-        _ => {
-            form.fault("visibility", "Choose a visibility.");
-            None
-        }
+/// `POST /new`: the form of the page, with or without a file.
+pub(crate) async fn receive(request: HttpRequest, payload: web::Payload) -> PageResult {
+    let content_type = request.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    if let Some(boundary) = form_boundary(content_type.unwrap_or_default()) {
+        return with_file::receive(&request, payload, boundary).await;
+    }
+    let mut payload: Payload = payload.into_inner();
+    let posted = FormPost::from_request(&request, &mut payload).await?;
+    without_file(&posted, &posted.form).await
+}
+
+/// Creates a database whose form has no file.
+async fn without_file(visit: &PageContext, form: &Form) -> PageResult {
+    let user = visit.user()?;
+    let mut filled = form.again();
+    let Some(wanted) = WantedDatabase::read(form, &mut filled, None) else {
+        let page = fill(visit, filled).await?;
+        return visit.refuse(page);
     };
-    let (Some(name), Some(description), Some(visibility)) = (name, description, visibility) else {
-        let page = fill(&posted, form).await?;
-        return posted.refuse(page);
-    };
-    let owner = posted.form.line("owner");
-    let url = posted.form.line("mirror_of");
-    let interval_seconds = posted.form.line("interval").parse().unwrap_or(Mirror::DEFAULT_INTERVAL_SECONDS);
-    let mirror_of = (!url.is_empty()).then_some(NewMirror { url, interval_seconds });
-    let made = posted
-        .write(move |hub| -> Result<_, PortError> {
-            let wanted = NewDatabase { owner, name, visibility, description: Some(description), default_branch: None };
-            let made = match &mirror_of {
-                None => hub.databases().create(&user, wanted, None),
-                Some(mirror_of) => hub.databases().create_mirror(&user, wanted, mirror_of, None),
-            };
-            match made {
-                Ok(view) => Ok(Ok(view.database.locator)),
-                Err(DatabaseError::Port(fault)) => Err(fault),
-                Err(error @ DatabaseError::NameTaken(_)) => Ok(Err(("name", error.to_string()))),
-                Err(error @ DatabaseError::MayNotCreateFor(_)) => Ok(Err(("owner", error.to_string()))),
-                Err(DatabaseError::Mirror(error)) => Ok(Err(match *error {
-                    MirrorError::Address(why) => ("mirror_of", why.to_string()),
-                    other => ("mirror_of", other.to_string()),
-                })),
-                Err(error) => Ok(Err(("", error.to_string()))),
-            }
-        })
-        .await?;
-    match made {
-        Ok(locator) => posted.redirect(&paths::database(&locator)),
+    let has_sample = wanted.has_sample;
+    match visit.write(move |hub| create(hub, &user, &wanted)).await? {
+        Ok(locator) if has_sample => sample::begin(visit, &locator).await,
+        Ok(locator) => visit.redirect(&paths::database(&locator)),
         Err((field, why)) => {
-            let page = fill(&posted, form.wrong(field, why)).await?;
-            posted.refuse(page)
+            let page = fill(visit, filled.wrong(field, why)).await?;
+            visit.refuse(page)
         }
+    }
+}
+
+/// Proposes the name of a database for a file: its stem, with `-` for what a name cannot hold.
+fn named_after(file_name: &str) -> Option<DatabaseName> {
+    let stem = file_name.rsplit_once('.').map_or(file_name, |(stem, _)| stem);
+    let plain = |c: char| if c.is_ascii_alphanumeric() || c == '_' { c.to_ascii_lowercase() } else { '-' };
+    let words: Vec<String> = stem
+        .chars()
+        .map(plain)
+        .collect::<String>()
+        .split('-')
+        .filter(|word| !word.is_empty())
+        .map(str::to_owned)
+        .collect();
+    // Leaves room for the number of a name that is taken.
+    let name: String = words.join("-").chars().take(60).collect();
+    DatabaseName::parse(if name.is_empty() { "data" } else { &name }).ok()
+}
+
+/// Returns the interval of a mirror in seconds.
+fn interval(form: &Form) -> i64 {
+    form.line("interval").parse().unwrap_or(Mirror::DEFAULT_INTERVAL_SECONDS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::named_after;
+
+    #[test]
+    fn databases_are_named_after_files() {
+        let cases = [
+            ("Rivers of Europe.csv", "rivers-of-europe"),
+            ("a.b.json", "a-b"),
+            ("..csv", "data"),
+            ("Flüsse (neu).xlsx", "fl-sse-neu"),
+            ("trees_2024", "trees_2024"),
+        ];
+        for (file, name) in cases {
+            assert_eq!(named_after(file).unwrap().as_str(), name, "{file}");
+        }
+        assert_eq!(named_after(&"x".repeat(500)).unwrap().as_str().len(), 60);
     }
 }

@@ -42,7 +42,8 @@ pub(super) fn keeping(visit: &PageContext, kept: &KeptStatements) -> PageResult 
     visit.render(StatusCode::FORBIDDEN, |shell| SignInPage { shell, form, may_sign_up })
 }
 
-fn may_sign_up(visit: &PageContext) -> bool {
+/// Returns `true` if everyone may sign up.
+pub(super) fn may_sign_up(visit: &PageContext) -> bool {
     visit.state.services.limits().sign_up == SignUp::Open
 }
 

@@ -24,7 +24,7 @@ fn encode(fields: &[(String, String)]) -> String {
 }
 
 /// Replaces the escapes that templates and Markdown produce by their characters, each once.
-fn unescaped(html: &str) -> String {
+pub(super) fn unescaped(html: &str) -> String {
     const ESCAPES: [(&str, char); 10] = [
         ("&#38;", '&'),
         ("&#60;", '<'),

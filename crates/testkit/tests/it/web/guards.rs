@@ -54,6 +54,7 @@ fn every_form_wants_the_token() {
         "/sign-out",
         "/settings/theme",
         "/new",
+        "/new/uploads",
         "/settings/profile",
         "/settings/password",
         "/settings/sessions/end",

@@ -115,7 +115,7 @@ fn a_script_sends_parts_and_lands_on_the_same_page() {
     let csv = b"id,name\n1,Rhine\n2,Rhone\n".as_slice();
     let size = csv.len().to_string();
     let fields = |name: &str, size: &str| {
-        [("csrf", token.as_str()), ("name", name), ("size", size), ("file_type", "")]
+        [("csrf", token.as_str()), ("file_name", name), ("file_size", size), ("file_type", "")]
             .map(|(key, value)| (key.to_owned(), value.to_owned()))
     };
     let told = |page: Page| serde_json::from_str::<Value>(&page.text).unwrap();

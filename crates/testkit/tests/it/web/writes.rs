@@ -1,8 +1,7 @@
 //! Writes typed as SQL: their preview, where they go, and what becomes of their text.
 
-use std::process::Command;
-
 use super::browser::{Browser, Page};
+use super::programs::{Workplace, code};
 use super::rivers::{branch, escaped, rivers, signed_in};
 use super::{PASSWORD, database, open_server, sign_up};
 
@@ -193,36 +192,25 @@ fn statements_survive_the_end_of_a_session_for_their_author_alone() {
     kept.shows("cannot be kept");
 }
 
-/// Runs what a page shows as a program of the shell.
-fn ran(program: &str, code: &str) -> Option<String> {
-    let (command, flag) = if program == "python" { ("python3", "-c") } else { ("sh", "-c") };
-    let output =
-        Command::new(command).args([flag, code]).env("BRANCHYARD_TOKEN", "").env("NO_PROXY", "*").output().ok()?;
-    assert!(output.status.success(), "{code}\n{}", String::from_utf8_lossy(&output.stderr));
-    Some(String::from_utf8(output.stdout).unwrap())
-}
-
 #[test]
 fn the_requests_of_the_api_run_as_they_are_shown() {
-    let (server, ..) = rivers();
-    let browser = Browser::at(&server);
-    let snippet = |page: &Page, id: &str| {
-        let (_, rest) = page.text.split_once(&format!("<code id=\"api-{id}\">")).unwrap();
-        let code = rest.split("</code>").next().unwrap();
-        let code = code.replace("&#60;", "<").replace("&#62;", ">").replace("&#34;", "\"").replace("&#39;", "'");
-        code.replace("&#38;", "&")
-    };
+    let (server, ada, _) = rivers();
     let q = "/ada/rivers/sql?q=SELECT+name+%7C%7C+%27%27%27%22%5C%24x%27+AS+n%2C+km%0AFROM+rivers+WHERE+km+%3E+1100";
     let filtered = "/ada/rivers/tables/rivers?column=km&test=gt&value=1100";
-    for (path, cells) in [(q, vec!["Rhein", "$x", "1233"]), (filtered, vec!["1", "Rhein", "1233"])] {
-        let page = browser.get(path).expect(200).shows("<summary>API</summary>");
-        assert!(snippet(&page, "javascript").starts_with("const query = new URLSearchParams({ ref: \""));
-        for program in ["curl", "python"] {
-            let Some(printed) = ran(program, &snippet(&page, program)) else { continue };
-            for cell in &cells {
-                assert!(printed.contains(cell), "{program}: {printed}");
+    for is_private in [false, true] {
+        let browser = if is_private { signed_in(&server, "ada") } else { Browser::at(&server) };
+        let workplace = Workplace::new(if is_private { ada.token().unwrap() } else { "" });
+        for (path, cells) in [(q, vec!["Rhein", "$x", "1233"]), (filtered, vec!["1", "Rhein", "1233"])] {
+            let page = browser.get(path).expect(200).shows("<summary>API</summary>");
+            assert!(!page.text.contains(ada.token().unwrap()));
+            for language in ["curl", "python", "javascript"] {
+                let Some(printed) = workplace.run(language, &code(&page, &format!("api-{language}"))) else { continue };
+                for cell in &cells {
+                    assert!(printed.contains(cell), "{language}: {printed}");
+                }
+                assert!(!printed.contains("Elbe"), "{language}: {printed}");
             }
-            assert!(!printed.contains("Elbe"), "{program}: {printed}");
         }
+        ada.patch("/databases/ada/rivers", &serde_json::json!({"visibility": "private"})).expect(200);
     }
 }

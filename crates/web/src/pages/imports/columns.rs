@@ -82,7 +82,7 @@ impl PreviewColumn {
 
 /// Returns the type that is proposed for a column: that of a new table, but text if a value begins with `+`, as phone numbers do, and
 /// `NUMERIC` if that changes fewer values.
-fn proposed(inferred: &str, spelling: Option<&ColumnSpelling>) -> String {
+pub(super) fn proposed(inferred: &str, spelling: Option<&ColumnSpelling>) -> String {
     let proposed = match spelling {
         Some(spelling) if spelling.has_plus => "TEXT",
         Some(spelling) if inferred == "REAL" && spelling.numeric.changed < spelling.real.changed => "NUMERIC",

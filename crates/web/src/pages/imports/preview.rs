@@ -1,6 +1,7 @@
 //! The preview of an uploaded file, and the options of its import.
 
 use askama::Template;
+use branchyard_domain::Hub;
 use branchyard_domain::access::{DatabaseAccess, Write};
 use branchyard_domain::entities::{
     Cell, FileType, ImportOptions, RowProblem, TableKind, TableSchema, TextOptions, Upload,
@@ -77,7 +78,7 @@ struct UploadPage {
 }
 
 /// Returns the database and the upload named in the path.
-async fn named(visit: &PageContext) -> Result<(DatabaseAccess<Write>, DatabaseFrame, Upload), PageError> {
+pub(super) async fn named(visit: &PageContext) -> Result<(DatabaseAccess<Write>, DatabaseFrame, Upload), PageError> {
     let (access, frame) = database::open::<Write>(visit, DatabaseTab::Imports).await?;
     let id = UploadId::parse(&visit.segment("upload")).map_err(|_| PageError::nothing_here())?;
     let seen = access.clone();
@@ -123,27 +124,26 @@ pub(crate) async fn show(visit: PageContext) -> PageResult {
 }
 
 /// A preview of one table of a file.
-struct LookedAt {
+pub(super) struct LookedAt {
     /// The table that was looked for.
-    table: String,
+    pub(super) table: String,
     /// The tables of the file, if the format has tables.
-    tables: Vec<String>,
-    preview: Preview,
+    pub(super) tables: Vec<String>,
+    pub(super) preview: Preview,
 }
 
-/// Previews the file with the text options of the form. `table` selects a table of the file; without one, it is named after the file.
-async fn look(
-    visit: &PageContext,
-    access: &DatabaseAccess<Write>,
-    upload: &Upload,
-    form: &mut Filled,
-    table: Option<String>,
-) -> Result<LookedAt, PageError> {
-    let (access, id, is_sqlite) = (access.clone(), upload.id, upload.file_type == FileType::Sqlite);
-    let text = if upload.file_type.has_text_options() { text_options::chosen(form) } else { TextOptions::default() };
-    let named_after_file = table_named(form.value("file_name"));
-    let looking = move |hub: &branchyard_domain::Hub| -> Result<_, ImportError> {
-        let tables = if is_sqlite { hub.imports().file_tables(&access, id)? } else { Vec::new() };
+impl LookedAt {
+    /// Previews a file. `table` selects a table of the file; without one, it is named after the file.
+    pub(super) fn of(
+        hub: &Hub,
+        access: &DatabaseAccess<Write>,
+        upload: &Upload,
+        (file_name, table): (&str, Option<String>),
+        text: TextOptions,
+    ) -> Result<Self, ImportError> {
+        let is_sqlite = upload.file_type == FileType::Sqlite;
+        let tables = if is_sqlite { hub.imports().file_tables(access, upload.id)? } else { Vec::new() };
+        let named_after_file = table_named(file_name);
         let table = table.unwrap_or_else(|| match tables.as_slice() {
             // A table of the file that has the file's name, or else the first.
             [first, ..] => {
@@ -153,9 +153,22 @@ async fn look(
             [] => named_after_file,
         });
         let options = PreviewOptions { table: table.clone(), text, limit: ROWS };
-        let preview = hub.imports().preview(&access, id, &options)?;
-        Ok(LookedAt { table, tables, preview })
-    };
+        let preview = hub.imports().preview(access, upload.id, &options)?;
+        Ok(Self { table, tables, preview })
+    }
+}
+
+/// Previews the file with the text options of the form, as [`LookedAt::of`] does.
+async fn look(
+    visit: &PageContext,
+    access: &DatabaseAccess<Write>,
+    upload: &Upload,
+    form: &mut Filled,
+    table: Option<String>,
+) -> Result<LookedAt, PageError> {
+    let (access, upload, file_name) = (access.clone(), upload.clone(), form.value("file_name").to_owned());
+    let text = if upload.file_type.has_text_options() { text_options::chosen(form) } else { TextOptions::default() };
+    let looking = move |hub: &Hub| LookedAt::of(hub, &access, &upload, (&file_name, table), text);
     Ok(visit.run(&visit.state.uploads, move |hub| looking(hub)).await?)
 }
 

@@ -5,13 +5,12 @@ use actix_web::{HttpRequest, HttpResponse, web};
 use askama::Template;
 use branchyard_domain::Hub;
 use branchyard_domain::access::{DatabaseAccess, Write};
-use branchyard_domain::entities::Upload;
+use branchyard_domain::entities::{FileType, Upload};
 use branchyard_domain::errors::ImportError;
-use branchyard_domain::usecases::NewUpload;
+use branchyard_domain::usecases::{NewUpload, OpenedUpload};
 use branchyard_domain::values::UploadId;
 use branchyard_http_common::{
-    ApiError, AppState, HandlerError, Multipart, Pumped, UploadBody, UploadReader, form_boundary, segment,
-    upload_channel,
+    ApiError, AppState, HandlerError, Multipart, Pumped, UploadBody, UploadReader, form_boundary, upload_channel,
 };
 use branchyard_problem_details::{ErrorCode, Problem};
 use futures_util::future::join;
@@ -30,7 +29,7 @@ use crate::paths;
 /// Size of the parts that the script uploads, in bytes.
 const PART_BYTES: u64 = 8 << 20;
 const FIELDS: &[&str] = &["file", "file_type"];
-const EMPTY_FILE: &str = "This file is empty. Choose a file with content.";
+pub(in crate::pages) const EMPTY_FILE: &str = "This file is empty. Choose a file with content.";
 
 #[derive(Template)]
 #[template(path = "import_new.html")]
@@ -40,27 +39,40 @@ struct NewImportPage {
     form: Filled,
     /// The formats: values and labels of the options.
     formats: Vec<(&'static str, &'static str)>,
+    file: FileField,
+}
+
+/// The field for a file, which every form that uploads one has.
+pub(in crate::pages) struct FileField {
     /// The accepted file extensions, as the `accept` attribute lists them.
-    accept: String,
-    form_limit: String,
-    limit: String,
+    pub(in crate::pages) accept: String,
+    /// The size limit without JavaScript.
+    pub(in crate::pages) form_limit: String,
+    /// The size limit with JavaScript.
+    pub(in crate::pages) limit: String,
+    /// Whether the form needs a file.
+    pub(in crate::pages) is_required: bool,
+}
+
+impl FileField {
+    pub(in crate::pages) fn new(visit: &PageContext, is_required: bool) -> Self {
+        let endings = FORMATS.iter().flat_map(|(_, _, endings, _)| endings.iter()).map(|ending| format!(".{ending}"));
+        let size = |bytes: u64| format::size(i64::try_from(bytes).unwrap_or(i64::MAX));
+        let limit = visit.state.services.limits().import_bytes;
+        Self {
+            accept: endings.collect::<Vec<_>>().join(","),
+            form_limit: size(FORM_FILE_BYTES.min(limit)),
+            limit: size(limit),
+            is_required,
+        }
+    }
 }
 
 fn page(visit: &PageContext, frame: DatabaseFrame, form: Filled) -> NewImportPage {
     let formats = std::iter::once(("", "Detect automatically"));
     let formats = formats.chain(FORMATS.iter().map(|(name, .., text)| (*name, *text))).collect();
-    let endings = FORMATS.iter().flat_map(|(_, _, endings, _)| endings.iter()).map(|ending| format!(".{ending}"));
-    let size = |bytes: u64| format::size(i64::try_from(bytes).unwrap_or(i64::MAX));
-    let limit = visit.state.services.limits().import_bytes;
-    NewImportPage {
-        shell: LayoutContext::default(),
-        frame,
-        form,
-        formats,
-        accept: endings.collect::<Vec<_>>().join(","),
-        form_limit: size(FORM_FILE_BYTES.min(limit)),
-        limit: size(limit),
-    }
+    let file = FileField::new(visit, true);
+    NewImportPage { shell: LayoutContext::default(), frame, form, formats, file }
 }
 
 /// `GET /{owner}/{database}/imports/new`
@@ -70,9 +82,9 @@ pub(crate) async fn choose(visit: PageContext) -> PageResult {
     visit.page(|shell| NewImportPage { shell, ..page })
 }
 
-/// Returns the path of the page that previews the upload.
-fn next(frame: &DatabaseFrame, upload: &Upload, file_name: &str) -> String {
-    paths::with_query(&format!("{}/imports/uploads/{}", frame.path, upload.id), &[("name", file_name)])
+/// Returns the path of the page that previews the upload. `database` is the path of the database.
+pub(in crate::pages) fn next(database: &str, upload: UploadId, file_name: &str) -> String {
+    paths::with_query(&format!("{database}/imports/uploads/{upload}"), &[("name", file_name)])
 }
 
 /// Why an uploaded form was rejected.
@@ -108,7 +120,7 @@ pub(crate) async fn receive(request: HttpRequest, payload: web::Payload) -> Page
     }
     let form = Filled::default();
     let form = match taken? {
-        Ok((upload, file_name)) => return visit.redirect(&next(&frame, &upload, &file_name)),
+        Ok((upload, file_name)) => return visit.redirect(&next(&frame.path, upload.id, &file_name)),
         Err(Rejected::Foreign) => return Err(PageError::ForeignForm),
         Err(Rejected::Format(why)) => form.wrong("file_type", why),
         Err(Rejected::Empty) => form.wrong("file", EMPTY_FILE),
@@ -132,12 +144,23 @@ async fn ready(request: &HttpRequest) -> Result<Ready, PageError> {
 }
 
 /// Reads the rest of the body. A client that is still sending might otherwise miss the response.
-async fn let_it_end(body: UploadBody) {
+pub(in crate::pages) async fn let_it_end(body: UploadBody) {
     body.drain().await;
 }
 
-fn too_slow() -> PageError {
+pub(in crate::pages) fn too_slow() -> PageError {
     Problem::new(ErrorCode::ValidationFailed, "the upload was too slow; try again").into()
+}
+
+/// Stores a file that arrives as a part of a form, and keeps it for its import.
+pub(in crate::pages) fn keep(
+    hub: &Hub,
+    access: &DatabaseAccess<Write>,
+    bytes: &mut dyn std::io::Read,
+    file_type: FileType,
+) -> Result<Upload, ImportError> {
+    let stored = hub.imports().store_file(access, bytes, FORM_FILE_BYTES)?;
+    hub.imports().keep_file(access, stored, file_type)
 }
 
 /// Reads the form: the token first, then the format, then the file, which is stored while it arrives.
@@ -156,15 +179,12 @@ fn take(
     while let Some(part) = form.next_part().map_err(broken)? {
         let mut text = || form.part_text(1 << 10).map(|text| String::from_utf8_lossy(&text).into_owned());
         match part.name.as_str() {
-            csrf::FIELD => is_ours = state.keys.is_form_token(secret, &text().map_err(broken)?),
+            csrf::FIELD => is_ours = csrf::is_token(state, secret, &text().map_err(broken)?),
             _ if !is_ours => return Err(Rejected::Foreign),
             "file_type" => chosen = text().map_err(broken)?,
             "file" => {
                 let file_type = format_of(&chosen, &part.file_name).map_err(Rejected::Format)?;
-                let imports = hub.imports();
-                let stored = imports.store_file(access, &mut form.part(), FORM_FILE_BYTES);
-                let kept = stored.and_then(|stored| imports.keep_file(access, stored, file_type));
-                let kept = kept.map_err(|error| match error {
+                let kept = keep(hub, access, &mut form.part(), file_type).map_err(|error| match error {
                     ImportError::EmptyFile => Rejected::Empty,
                     error => Rejected::Refused(error.into()),
                 })?;
@@ -181,34 +201,47 @@ fn take(
 /// `POST /{owner}/{database}/imports/uploads`: starts an upload in parts.
 pub(crate) async fn open(posted: FormPost) -> PageResult {
     let (access, frame) = database::open::<Write>(&posted, DatabaseTab::Imports).await?;
-    let file_name = posted.form.line("name");
-    let refused = |text: String| Ok(HttpResponse::UnprocessableEntity().json(json!({"error": text})));
-    let file_type = match format_of(&posted.form.line("file_type"), &file_name) {
-        Ok(file_type) => file_type,
-        Err(why) => return refused(why.to_owned()),
+    let wanted = match announced(&posted) {
+        Ok(wanted) => wanted,
+        Err(why) => return Ok(cannot_upload(why)),
     };
-    let Ok(content_length) = posted.form.line("size").parse::<u64>() else {
-        return refused("The file size is not a number.".to_owned());
-    };
+    match posted.write(move |hub| hub.imports().open_upload(&access, wanted, None)).await {
+        Ok(OpenedUpload { upload, .. }) => {
+            let parts = part_paths(&frame.path, &upload);
+            let next = next(&frame.path, upload.id, &posted.form.line("file_name"));
+            Ok(HttpResponse::Created().json(json!({"parts": parts, "next": next})))
+        }
+        Err(failure) => Ok(cannot_upload(upload_error(failure)?)),
+    }
+}
+
+/// Returns the upload that a script announces.
+pub(in crate::pages) fn announced(posted: &FormPost) -> Result<NewUpload, String> {
+    let file_type = format_of(&posted.form.line("file_type"), &posted.form.line("file_name"))?;
+    let size = posted.form.line("file_size").parse::<u64>();
+    let content_length = size.map_err(|_| "The file size is not a number.".to_owned())?;
     if content_length == 0 {
-        return refused(EMPTY_FILE.to_owned());
+        return Err(EMPTY_FILE.to_owned());
     }
     let most = u64::from(posted.state.services.limits().import_parts);
     let num_parts = content_length.div_ceil(PART_BYTES).clamp(1, most.max(1));
-    let wanted = NewUpload { content_length, num_parts, file_type };
-    match posted.write(move |hub| hub.imports().open_upload(&access, wanted, None)).await {
-        Ok(opened) => {
-            let upload = &opened.upload;
-            let part =
-                |number: u32| format!("{}/imports/uploads/{}/{number}", frame.path, segment(&upload.id.to_string()));
-            let parts: Vec<String> = (1..=upload.num_parts).map(part).collect();
-            Ok(HttpResponse::Created().json(json!({"parts": parts, "next": next(&frame, upload, &file_name)})))
-        }
-        Err(failure) => {
-            let form = Filled::default().refused(failure, &[])?;
-            refused(form.error("").unwrap_or("The file could not be uploaded.").to_owned())
-        }
-    }
+    Ok(NewUpload { content_length, num_parts, file_type })
+}
+
+/// Answers a script whose file cannot be uploaded.
+pub(in crate::pages) fn cannot_upload(why: impl Into<String>) -> HttpResponse {
+    HttpResponse::UnprocessableEntity().json(json!({"error": why.into()}))
+}
+
+/// Describes why an upload was refused.
+pub(in crate::pages) fn upload_error(failure: HandlerError) -> Result<String, PageError> {
+    let form = Filled::default().refused(failure, &[])?;
+    Ok(form.error("").unwrap_or("The file could not be uploaded.").to_owned())
+}
+
+/// Returns the paths that the parts of an upload are sent to.
+pub(in crate::pages) fn part_paths(database: &str, upload: &Upload) -> Vec<String> {
+    (1..=upload.num_parts).map(|number| format!("{database}/imports/uploads/{}/{number}", upload.id)).collect()
 }
 
 /// `PUT /{owner}/{database}/imports/uploads/{upload}/{part}`: stores a part that the script uploads.
