@@ -127,8 +127,14 @@ pub(crate) async fn polled(
             };
             let locator = &operation.locator;
             let belongs = at.is_none_or(|place| {
-                locator.owner.as_str().eq_ignore_ascii_case(&place.owner)
-                    && locator.name.as_str().eq_ignore_ascii_case(&place.name)
+                let is_named = locator.owner.as_str().eq_ignore_ascii_case(&place.owner)
+                    && locator.name.as_str().eq_ignore_ascii_case(&place.name);
+                // A former name of the database is one of its names.
+                let leads_there = || {
+                    let seen = hub.databases().access::<Read>(&caller, &place.owner, &place.name);
+                    seen.is_ok_and(|seen| seen.database().id == operation.database_id)
+                };
+                is_named || leads_there()
             });
             if !belongs {
                 return Ok(None);

@@ -44,6 +44,7 @@ mod recovery;
 mod ref_log;
 mod releases;
 mod remotes;
+mod renames;
 mod request_counts;
 mod revisions;
 mod revocations;

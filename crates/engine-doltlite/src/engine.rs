@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
-use branchyard_domain::ports::{EngineError, Reachability, SessionRequest};
+use branchyard_domain::ports::{Engine as _, EngineError, Reachability, SessionRequest};
 use branchyard_domain::values::{CommitHash, DatabaseId};
 use parking_lot::Mutex;
 

@@ -11,6 +11,7 @@ use diesel::prelude::*;
 use crate::connection::AnyConnection;
 use crate::convert::{Read, StoredWord, all, anywhere, count, limit, one, present, read, read_if, time};
 use crate::error::StoreError;
+use crate::former_names;
 use crate::schema::{
     accounts, answers, collaborators, databases, deployment_collaborators, deployments, emails, invitations, members,
     operations, organizations, pulls, sessions, stars, tokens, user_keys, users,
@@ -394,6 +395,7 @@ impl UserRepository for SqlTransaction {
             diesel::update(users::table.find(&user))
                 .set((users::password_hash.eq(None::<String>), users::is_admin.eq(false)))
                 .execute(conn)?;
+            former_names::remove_of_owner(conn, &user)?;
             diesel::update(accounts::table.find(&user)).set(accounts::deleted_at.eq(at.as_micros())).execute(conn)?;
             Ok(())
         })
@@ -497,6 +499,7 @@ impl OrganizationRepository for SqlTransaction {
         self.run("remove an organization", |conn| {
             let id = id.to_string();
             diesel::delete(members::table.filter(members::organization_id.eq(&id))).execute(conn)?;
+            former_names::remove_of_owner(conn, &id)?;
             diesel::update(accounts::table.find(&id))
                 .set((accounts::deleted_at.eq(at.as_micros()), accounts::deleted_by.eq(by.to_string())))
                 .execute(conn)?;

@@ -15,6 +15,7 @@ use crate::connection::MultiBackend;
 use crate::convert::{LONGEST_SEARCH, Read, StoredWord, all, anywhere, count, limit, one, read, read_if, time};
 use crate::deferred::Deferred;
 use crate::facts;
+use crate::former_names;
 use crate::schema::{collaborators, databases, members, operations, stars, uploads, users};
 use crate::static_sql::fixed;
 use crate::transaction::SqlTransaction;
@@ -53,7 +54,7 @@ pub(crate) struct DatabaseRow {
 }
 
 /// Returns the lower-case name and description, separated by a character that occurs in neither.
-fn search_key(database: &Database) -> String {
+pub(crate) fn search_key(database: &Database) -> String {
     let description = database.description.as_deref().unwrap_or_default();
     format!("{}\u{1f}{}", database.locator.name.key(), description.to_lowercase())
 }
@@ -223,7 +224,9 @@ impl DatabaseRepository for SqlTransaction {
     fn add(&mut self, database: &Database) -> Result<()> {
         self.needs(WriteKey::Account(database.owner_id));
         self.run_unless_taken("add a database", |conn| {
-            diesel::insert_into(databases::table).values(DatabaseRow::new(database)).execute(conn)?;
+            let row = DatabaseRow::new(database);
+            former_names::take_over(conn, &row.owner_id, &row.name_key)?;
+            diesel::insert_into(databases::table).values(row).execute(conn)?;
             Ok(())
         })
     }
@@ -292,6 +295,22 @@ impl DatabaseRepository for SqlTransaction {
             .execute(conn)?;
             Ok(changed > 0)
         })
+    }
+
+    fn rename(&mut self, database: &Database, most: usize) -> Result<bool> {
+        former_names::rename(self, database, most)
+    }
+
+    fn by_former_name(&mut self, owner: &OwnerName, name: &DatabaseName) -> Result<Option<Database>> {
+        former_names::find(self, owner, name)
+    }
+
+    fn former_names(&mut self, id: DatabaseId) -> Result<Vec<DatabaseLocator>> {
+        former_names::list(self, id)
+    }
+
+    fn clear_former_names(&mut self, id: DatabaseId) -> Result<()> {
+        former_names::clear(self, id)
     }
 
     fn record_write(&mut self, id: DatabaseId, at: Timestamp, file: FileState) -> Result<()> {

@@ -46,6 +46,7 @@ const TABLES: &[&str] = &[
     "sessions",
     "invitations",
     "databases",
+    "former_names",
     "mirrors",
     "collaborators",
     "stars",

@@ -45,6 +45,7 @@ mod events;
 mod exchange;
 mod facts;
 mod file;
+mod former_names;
 mod hooks;
 mod idempotency;
 mod instances;

@@ -258,8 +258,9 @@ impl TagRepository for SqlTransaction {
 impl RefRepository for SqlTransaction {
     fn counts(&mut self, database: DatabaseId, most: usize) -> Result<DatabaseCounts> {
         self.run_apart_from_rights("count branches, tags, releases and pull requests", |conn| {
-            let pair = [Parameter::Text(database.to_string()), Parameter::Number(limit(most))];
-            let statement = PreparedSql::<(BigInt, BigInt, BigInt, BigInt)>::new(COUNTS, pair.repeat(4));
+            let pair = |_| [Parameter::Text(database.to_string()), Parameter::Number(limit(most))];
+            let parameters = (0..4).flat_map(pair).collect();
+            let statement = PreparedSql::<(BigInt, BigInt, BigInt, BigInt)>::new(COUNTS, parameters);
             let (branches, tags, releases, open_pulls): (i64, i64, i64, i64) = statement.get_result(conn)?;
             let count = |number: i64| usize::try_from(number).unwrap_or_default();
             Ok(DatabaseCounts {

@@ -87,6 +87,16 @@ diesel::table! {
 }
 
 diesel::table! {
+    former_names (owner_id, name_key) {
+        owner_id -> Text,
+        name_key -> Text,
+        name -> Text,
+        database_id -> Text,
+        position -> BigInt,
+    }
+}
+
+diesel::table! {
     mirrors (database_id) {
         database_id -> Text,
         url -> Text,
@@ -639,6 +649,7 @@ diesel::allow_tables_to_appear_in_same_query!(
     sessions,
     invitations,
     databases,
+    former_names,
     mirrors,
     collaborators,
     stars,

@@ -274,12 +274,14 @@ pub(crate) struct ShownVersion {
     pub(crate) has_more: bool,
 }
 
-/// Opens the database named in the path with access level `L`, and builds its frame with the given tab.
+/// Opens the database named in the path with access level `L`, and builds its frame with the given tab. A page that is read at a
+/// former address of the database is redirected to the present one.
 pub(crate) async fn open<L: Level>(
     visit: &PageContext,
     active: DatabaseTab,
 ) -> Result<(DatabaseAccess<L>, DatabaseFrame), PageError> {
     let (caller, owner, name) = (visit.caller.clone(), visit.segment("owner"), visit.segment("database"));
+    let (sent_owner, sent_name) = (owner.clone(), name.clone());
     let opened = visit
         .read(move |hub| -> Result<_, DatabaseError> {
             let access = hub.databases().access::<L>(&caller, &owner, &name)?;
@@ -289,6 +291,17 @@ pub(crate) async fn open<L: Level>(
         })
         .await?;
     let (access, view, facts) = opened;
+    let locator = &view.database.locator;
+    let is_here = locator.owner.as_str().eq_ignore_ascii_case(&sent_owner)
+        && locator.name.as_str().eq_ignore_ascii_case(&sent_name);
+    // A form that was shown at a former address is taken as it is, because not all clients send it again to another one.
+    if !is_here
+        && visit.is_read()
+        && let Some(path) = paths::moved(visit.request().path(), locator)
+    {
+        let query = visit.request().query_string();
+        return Err(PageError::Moved(if query.is_empty() { path } else { format!("{path}?{query}") }));
+    }
     let mut frame = DatabaseFrame::new(visit, &view, facts, access.role(), active);
     if let Some(text) = visit.parameter("at").filter(|_| active.has_ref()) {
         let (moment, commit) = moments::find(visit, &access, &frame, text).await?;

@@ -117,7 +117,12 @@ impl DeploymentFrame {
     pub(crate) fn tabs(&self) -> Vec<TabLink> {
         let link = |tab: DeploymentTab| {
             let (label, below) = tab.words();
-            TabLink { label, href: format!("{}{below}", self.path), is_active: tab == self.active }
+            TabLink {
+                label,
+                href: format!("{}{below}", self.path),
+                is_active: tab == self.active,
+                count: String::new(),
+            }
         };
         DeploymentTab::ALL.into_iter().map(link).collect()
     }

@@ -37,6 +37,9 @@ pub(crate) enum PageError {
         /// The path of the database's page.
         database: String,
     },
+    /// The database has another address now. Holds the path of the page there, with its query.
+    #[error("the page moved to {0}")]
+    Moved(String),
     /// The table exists, but the row does not.
     #[error("no such row")]
     NoSuchRow {
@@ -112,6 +115,12 @@ impl PageError {
                 title: "Branch, tag or commit not found",
                 text: format!("There is no branch, tag or commit named '{name}' here. If it was deleted, you can still open its \
                                commits by hash."),
+                retry_after: None,
+            },
+            Self::Moved(_) => ErrorText {
+                status: StatusCode::PERMANENT_REDIRECT,
+                title: "This page moved",
+                text: "The database has another address now.".to_owned(),
                 retry_after: None,
             },
             Self::NoSuchRow { .. } => ErrorText {
@@ -205,6 +214,11 @@ pub(crate) fn show(response: ServiceResponse<BoxBody>) -> ServiceResponse<BoxBod
     let Some(stop) = response.response().error().and_then(|error| error.as_error::<PageError>()) else {
         return response;
     };
+    if let PageError::Moved(to) = stop {
+        // Not stored (`private, no-cache`): the former address may be taken by another database.
+        let moved = HttpResponse::PermanentRedirect().insert_header((header::LOCATION, to.clone())).finish();
+        return response.into_response(moved);
+    }
     let request = response.request().clone();
     let needs_sign_in = match stop {
         PageError::SignIn => true,

@@ -210,10 +210,12 @@ fn work(config: &mut web::ServiceConfig) {
 
 /// Registers the settings of a database.
 fn of_settings(config: &mut web::ServiceConfig) {
-    use database_settings::{collaborators, deletion, deliveries, general, hooks, mirror, purge};
+    use database_settings::{collaborators, deletion, deliveries, general, hooks, mirror, purge, transfer};
     let at = |below: &str| web::resource(format!("/{{owner}}/{{database}}/settings{below}"));
     config
         .service(at("").get(general::show).post(general::edit))
+        .service(at("/rename").post(general::rename))
+        .service(at("/transfer").get(transfer::ask).post(transfer::send))
         .service(at("/visibility").get(general::ask_visibility).post(general::change_visibility))
         .service(at("/delete").get(deletion::ask).post(deletion::delete))
         .service(at("/purge").get(purge::ask).post(purge::purge))

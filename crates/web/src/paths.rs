@@ -8,6 +8,15 @@ pub(crate) fn database(locator: &DatabaseLocator) -> String {
     format!("/{}/{}", locator.owner, locator.name)
 }
 
+/// Returns the path of a database's page, or of one below it, at another address of the database. `None` unless the path begins with
+/// an owner and a name.
+pub(crate) fn moved(path: &str, to: &DatabaseLocator) -> Option<String> {
+    let mut segments = path.strip_prefix('/')?.splitn(3, '/');
+    let (Some(_), Some(_), below) = (segments.next(), segments.next(), segments.next()) else { return None };
+    let below = below.map(|below| format!("/{below}")).unwrap_or_default();
+    Some(format!("{}{below}", database(to)))
+}
+
 /// Returns a parameter of a query.
 pub(crate) fn parameter(name: &str, value: &str) -> String {
     format!("{name}={}", segment(value))
@@ -51,7 +60,25 @@ pub(crate) fn local(text: Option<&str>) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use super::{local, with_query};
+    use branchyard_domain::entities::DatabaseLocator;
+    use branchyard_domain::values::{DatabaseName, OwnerName};
+
+    use super::{local, moved, with_query};
+
+    #[test]
+    fn a_page_at_a_former_address_moves_with_all_below_it() {
+        let to =
+            DatabaseLocator { owner: OwnerName::parse("bob").unwrap(), name: DatabaseName::parse("lakes").unwrap() };
+        for (path, expected) in [
+            ("/ada/rivers", Some("/bob/lakes")),
+            ("/ada/rivers/", Some("/bob/lakes/")),
+            ("/ada/rivers/tables/a%2Fb/history", Some("/bob/lakes/tables/a%2Fb/history")),
+            ("/ada", None),
+            ("", None),
+        ] {
+            assert_eq!(moved(path, &to).as_deref(), expected, "{path}");
+        }
+    }
 
     #[test]
     fn queries_are_encoded() {

@@ -98,6 +98,26 @@ fn a_public_database_is_cloned_and_fetched_with_its_branches_tags_and_history() 
 }
 
 #[test]
+fn a_clone_goes_on_at_the_former_address_of_its_remote() {
+    let server = Server::start();
+    let ada = server.user("ada");
+    ada.database("trees");
+    ada.write("ada/trees", "main", TABLE);
+    let folder = tempfile::tempdir().unwrap();
+    let client = clone(&server, "ada/trees", &folder.path().join("before.db")).unwrap();
+    ada.patch("/databases/ada/trees", &json!({"name": "woods"})).expect(200);
+    ada.write("ada/woods", "main", "insert into trees values (99, 'yew')");
+    run(&client, "select dolt_pull('origin', 'main')").unwrap();
+    assert_eq!(rows(&client, "select name from trees where id = 99"), ["yew"]);
+    for (database, file) in [("ada/trees", "old.db"), ("ada/woods", "new.db")] {
+        let client = clone(&server, database, &folder.path().join(file)).unwrap();
+        assert_eq!(rows(&client, "select count(*) || '' from trees"), ["3"]);
+    }
+    ada.patch("/databases/ada/woods", &json!({"visibility": "private"})).expect(200);
+    assert!(clone(&server, "ada/trees", &folder.path().join("hidden.db")).is_err());
+}
+
+#[test]
 fn a_lazy_clone_fetches_what_a_query_needs() {
     let server = Server::start();
     let ada = server.user("ada");

@@ -1,11 +1,14 @@
+use std::cell::Cell;
+
 use branchyard_domain::access::{Admin, Read};
 use branchyard_domain::entities::Visibility;
+use branchyard_domain::errors::DatabaseError;
 use branchyard_domain::ports::DatabaseFilter;
 use branchyard_domain::usecases::{DatabaseView, EditDatabase, NewDatabase, NewMirror};
 use branchyard_domain::values::{DatabaseName, Description, OwnerName, RefName};
 use branchyard_http_common::{
-    ApiResponse, Endpoint, FieldText as _, Fields, NO_FIELDS, RequestBody, RequestContext, Urls, Words, bound, page,
-    section,
+    ApiResponse, Endpoint, FieldText as _, Fields, NO_FIELDS, RequestBody, RequestContext, Urls, Words, audit, bound,
+    page, section,
 };
 
 use super::mirrors::new_mirror;
@@ -23,7 +26,9 @@ get("", "listDatabases", "Databases that the caller can see", list_databases).cr
 post("", "createDatabase", "Create a database", create_database).json(&CREATE_DATABASE).responds(201, Success::One("Database"), ("BK", &[403, 409, 422])).describe("The database starts with one branch that holds one empty commit by the caller. With `mirror_of`, it then follows a database of \
                      another server, beginning at once, with the operation `mirror_sync`."),
 get("/{owner}/{database}", "getDatabase", "A database", get_database).credential(Credential::Optional).responds(200, Success::One("Database"), "D"),
-patch("/{owner}/{database}", "updateDatabase", "Change description, visibility, default branch or anonymous SQL", update_database).json(&UPDATE_DATABASE).responds(200, Success::One("Database"), ("DBPM", &[422])).describe("`null` or an empty text clears `description`. A new visibility takes effect at once; forks keep theirs.").shows(|| one(examples::public_database())),
+patch("/{owner}/{database}", "updateDatabase", "Change name, owner, description, visibility, default branch or anonymous SQL", update_database).json(&UPDATE_DATABASE).responds(200, Success::One("Database"), ("DBPM", &[409, 422])).describe("`null` or an empty text clears `description`. A new visibility takes effect at once; forks keep theirs. A new \
+                     `name` renames the database, and a new `owner` transfers it. Requests to the address that it had are served as if they were made to the new one, until a database is created or renamed \
+                     there, or this one is deleted. The 20 newest such addresses are kept.").shows(|| one(examples::public_database())),
 delete("/{owner}/{database}", "deleteDatabase", "Delete a database", delete_database).responds(200, Success::One("Database"), "DPM").describe("From then on, the database and everything below it are answered 404, and its name is free. Forks \
                      are kept. Queued and running operations of the database end as `CANCELED`."),
 post("/{owner}/{database}/purge", "purgeDatabase", "Remove deleted history", purge_database).responds(202, Success::One("OperationRef"), ("DKP", &[])).describe("Removes everything that no branch, tag, pull request or release reaches from the file of the database. Runs as \
@@ -123,12 +128,22 @@ pub(crate) async fn update_database(call: RequestContext) -> HandlerResult {
     let access = call.access::<Admin>().await?;
     let edit = call.json(&UPDATE_DATABASE)?;
     let if_match = call.if_match();
-    let view = call
+    let (by, is_moved) = (access.who().name.clone(), edit.name.is_some() || edit.owner.is_some());
+    let (was, view) = call
         .write(move |hub| {
-            let as_seen = |view: &DatabaseView| unchanged(if_match.as_ref(), &shown(view));
-            hub.databases().edit(&access, edit, Some(&as_seen))
+            // The last state before the edit, which may be newer than the access.
+            let was = Cell::new(None);
+            let as_seen = |view: &DatabaseView| {
+                was.set(Some(view.database.locator.clone()));
+                unchanged(if_match.as_ref(), &shown(view))
+            };
+            let view = hub.databases().edit(&access, edit, Some(&as_seen))?;
+            Ok::<_, DatabaseError>((was.into_inner(), view))
         })
         .await?;
+    if let Some(was) = was.filter(|was| is_moved && *was != view.database.locator) {
+        audit::database_moved(&by, &was, &view.database.locator);
+    }
     Ok(ApiResponse::resource(200, &shown(&view)))
 }
 
@@ -136,11 +151,16 @@ const UPDATE_DATABASE: RequestBody<EditDatabase> = RequestBody::patch("UpdateDat
     .example(|| json!({"visibility": "public", "description": "River gauges"}));
 
 fn edit_database(fields: &Fields<'_>) -> Option<EditDatabase> {
+    let name = fields.doc("Renames the database.").optional::<DatabaseName>("name");
+    let owner = fields
+        .schema(OwnerName::schema)
+        .doc("Transfers the database to an account that the caller may create databases for.");
+    let owner = owner.optional_string("owner");
     let description = fields.clearable::<Description>("description");
     let visibility = fields.optional_choice("visibility", &VISIBILITIES);
     let default_branch = fields.doc("An existing branch.").optional_string("default_branch");
     let anonymous_sql = fields.doc("Whether callers without a credential may run SQL.").optional_bool("anonymous_sql");
-    Some(EditDatabase { description, visibility, default_branch, anonymous_sql })
+    Some(EditDatabase { name, owner, description, visibility, default_branch, anonymous_sql })
 }
 
 /// Handles `DELETE …`.

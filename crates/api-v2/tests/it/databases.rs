@@ -135,7 +135,9 @@ async fn a_change_is_refused_for_the_right_reason() {
         (json!({"visibility": "hidden"}), "/visibility"),
         (json!({"default_branch": null}), "/default_branch"),
         (json!({"description": "x".repeat(4_097)}), "/description"),
-        (json!({"name": "lakes"}), "/name"),
+        (json!({"name": "-lakes"}), "/name"),
+        (json!({"name": null}), "/name"),
+        (json!({"owner": null}), "/owner"),
     ] {
         world.patch(Some(&ada), path, edit).await.refused_at(400, place);
     }

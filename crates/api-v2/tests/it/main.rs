@@ -18,6 +18,7 @@ mod pulls;
 mod quotas;
 mod rates;
 mod refs;
+mod renames;
 mod row_history;
 mod shapes;
 mod sql;

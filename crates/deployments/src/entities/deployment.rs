@@ -2,7 +2,7 @@
 
 use crate::ports::CopiedDatabase;
 use crate::values::{BackupId, DeploymentId, DeploymentName, ServedName, Settings};
-use branchyard_domain::values::{AccountId, CommitHash, OwnerName, Timestamp};
+use branchyard_domain::values::{AccountId, CommitHash, DatabaseId, OwnerName, Timestamp};
 
 use branchyard_domain::entities::DatabaseLocator;
 
@@ -98,6 +98,8 @@ impl std::fmt::Display for DeploymentLocator {
 /// The hub database that a deployment was cloned from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeploymentOrigin {
+    /// Id of the database. Deployments from before ids were recorded have only its name.
+    pub database_id: Option<DatabaseId>,
     /// The owner and the name of the database at the time of the clone.
     pub database: DatabaseLocator,
     /// The requested ref, or the default branch if none was requested.

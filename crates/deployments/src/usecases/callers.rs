@@ -88,9 +88,12 @@ fn is_withheld(
     instance: &Instance,
 ) -> Result<bool, PortError> {
     if let Some(origin) = &deployment.origin {
-        let named = tx.databases().by_name(&origin.database.owner, &origin.database.name)?;
+        let found = match origin.database_id {
+            Some(id) => tx.databases().get(id)?,
+            None => tx.databases().by_name(&origin.database.owner, &origin.database.name)?,
+        };
         // A younger database of the same name is another one.
-        if named.is_some_and(|found| found.quarantined_at.is_some() && found.created_at <= deployment.created_at) {
+        if found.is_some_and(|found| found.quarantined_at.is_some() && found.created_at <= deployment.created_at) {
             return Ok(true);
         }
     }

@@ -79,6 +79,7 @@ impl Resolved {
 
     fn origin(&self) -> DeploymentOrigin {
         DeploymentOrigin {
+            database_id: Some(self.database.id),
             database: self.database.locator.clone(),
             reference: self.reference.clone(),
             commit: self.commit.clone(),

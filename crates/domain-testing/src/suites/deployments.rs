@@ -1,6 +1,6 @@
 //! The contract suite of [`DeploymentStore`]: deployments, instances, the ledger, backups, samples and operations.
 
-use super::metadata::{account_id, at, hash, id, operation_id, organization, owner, reference, user};
+use super::metadata::{account_id, at, database_id, hash, id, operation_id, organization, owner, reference, user};
 use branchyard_deployments::entities::{
     Attempts, Backup, BackupKind, Deployment, DeploymentFailure, DeploymentFailureKind, DeploymentLocator,
     DeploymentOperation, DeploymentOrigin, DeploymentProgress, DeploymentRole, DeploymentWork, Instance, InstanceSize,
@@ -75,6 +75,7 @@ fn deployment(n: u128, by: &User, name: &str) -> Deployment {
         created_at: at(1),
         databases: vec![served("rivers"), served("-x-")],
         origin: Some(DeploymentOrigin {
+            database_id: Some(database_id(11)),
             database: DatabaseLocator { owner: owner("ann"), name: DatabaseName::parse("rivers").unwrap() },
             reference: "main".to_owned(),
             commit: hash(7),

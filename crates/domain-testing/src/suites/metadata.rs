@@ -10,6 +10,7 @@ mod collections;
 mod databases;
 mod events;
 mod facts;
+mod former_names;
 mod hooks;
 mod mirrors;
 mod operations;
@@ -35,6 +36,7 @@ pub use collections::collections;
 pub use databases::{collaborators, database_lists, databases};
 pub use events::{answers, events};
 pub use facts::{branch_facts, changes_sent_together, request_facts};
+pub use former_names::{former_names, former_names_property};
 pub use hooks::{deliveries, delivery_leases, delivery_log, hook_secrets, hooks};
 pub use mirrors::{mirrors, trimmed_operations};
 pub use operations::{lease_turns, leases, operations, uploads};
@@ -69,6 +71,8 @@ pub const ALL: &[(&str, MetadataCheck)] = &[
     ("user_lists", user_lists),
     ("databases", databases),
     ("database_lists", database_lists),
+    ("former_names", former_names),
+    ("former_names_property", former_names_property),
     ("quarantine", quarantine),
     ("mirrors", mirrors),
     ("trimmed_operations", trimmed_operations),

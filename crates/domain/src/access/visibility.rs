@@ -166,8 +166,8 @@ pub(crate) fn visible_locator(
     Ok(role_of(tx, viewer, &database)?.map(|_| database.locator))
 }
 
-/// Returns a database by owner and name with the caller's role on it, or `None` if the database does not exist or is hidden
-/// from the caller.
+/// Returns a database by owner and name, which may be those that it had before, with the caller's role on it. Returns `None` if the
+/// database does not exist or is hidden from the caller.
 pub(crate) fn role_by_name(
     tx: &mut dyn Transaction,
     caller: &Caller,
@@ -176,13 +176,35 @@ pub(crate) fn role_by_name(
 ) -> Result<Option<(Database, Role)>, PortError> {
     let (Ok(owner), Ok(name)) = (OwnerName::parse(owner), DatabaseName::parse(name)) else { return Ok(None) };
     let viewer = caller.user().map(|user| user.id);
-    let Some(database) = tx.databases().by_name(&owner, &name)? else {
-        // Repeats the lookups of a hidden database, so that the response time does not reveal which private databases
-        // exist.
+    // The lookups are the same for hidden and absent databases, so that the response time does not reveal which private databases
+    // exist.
+    let named = tx.databases().by_name(&owner, &name)?;
+    if let Some(database) = &named
+        && let Some(role) = role_of(tx, viewer, database)?
+    {
+        return Ok(named.map(|database| (database, role)));
+    }
+    let former = tx.databases().by_former_name(&owner, &name)?;
+    if named.is_some() {
+        return Ok(None);
+    }
+    let Some(database) = former else {
         deny_like_a_hidden_one(tx, viewer)?;
         return Ok(None);
     };
     Ok(role_of(tx, viewer, &database)?.map(|role| (database, role)))
+}
+
+/// Returns the live database with an owner and name, or else the one that had them last. Does not look at roles.
+pub(crate) fn by_address(
+    tx: &mut dyn Transaction,
+    owner: &OwnerName,
+    name: &DatabaseName,
+) -> Result<Option<Database>, PortError> {
+    match tx.databases().by_name(owner, name)? {
+        Some(database) => Ok(Some(database)),
+        None => Ok(tx.databases().by_former_name(owner, name)?),
+    }
 }
 
 /// Runs the lookups of [`role_of`] for a user without a role and discards the results.

@@ -86,6 +86,9 @@ pub struct Database {
 }
 
 impl Database {
+    /// The most addresses that forward to a database. A further rename or transfer drops the oldest.
+    pub const MOST_FORMER_NAMES: usize = 20;
+
     /// Returns an estimate of what a garbage collection would free, in bytes. What deleted refs kept is not known
     /// before a collection, and not part of the estimate.
     pub fn garbage_bytes(&self) -> i64 {

@@ -10,7 +10,7 @@ use super::operations::enqueue;
 use super::quotas::check_bytes;
 use super::ref_log::{FormerCommit, ref_change};
 use super::write_keys::{begin_write, of_pulls_from, of_pulls_to};
-use super::{IdempotencyRecord, Inner, NewMirror, idempotency, mirrors, pulls, texts};
+use super::{IdempotencyRecord, Inner, NewMirror, idempotency, mirrors, pulls, renames, texts};
 use crate::access::ownership::{NewOwner, may_create_for};
 use crate::access::visibility::{grant_seen, live, role_by_name, role_of, roles_of};
 use crate::access::{Admin, Caller, DatabaseAccess, Level};
@@ -41,6 +41,10 @@ pub struct NewDatabase {
 /// Changes to a database. Absent fields stay unchanged.
 #[derive(Debug, Clone, Default)]
 pub struct EditDatabase {
+    /// New name.
+    pub name: Option<DatabaseName>,
+    /// Name of the new owner, as written by the caller.
+    pub owner: Option<String>,
     /// New description. An empty one removes the description.
     pub description: Option<Description>,
     /// New visibility. Forks keep theirs.
@@ -323,10 +327,12 @@ impl<'a> Databases<'a> {
         Ok(found.into_iter().map(|database| database.locator).collect())
     }
 
-    /// Changes the description, visibility, default branch or anonymous SQL of a database.
+    /// Changes the name, owner, description, visibility, default branch or anonymous SQL of a database. A former address forwards to
+    /// the database until another one has it.
     ///
     /// # Errors
-    /// [`DatabaseError::NoSuchBranch`] if the new default branch does not exist; [`DatabaseError::ParentPrivate`] if a fork
+    /// [`DatabaseError::MayNotCreateFor`] if the access holder cannot create databases for the new owner; [`DatabaseError::NameTaken`];
+    /// [`DatabaseError::TooMany`] and [`DatabaseError::Quota`] if the new owner has reached a limit; [`DatabaseError::NoSuchBranch`] if the new default branch does not exist; [`DatabaseError::ParentPrivate`] if a fork
     /// of a private database would become public without an administrator of the parent; [`DatabaseError::Changed`] if
     /// `expected` rejects the current state or the database changes concurrently.
     pub fn edit(
@@ -337,15 +343,28 @@ impl<'a> Databases<'a> {
     ) -> Result<DatabaseView, DatabaseError> {
         let viewer = Some(access.who().id);
         let id = access.database().id;
+        let is_moved = edit.name.is_some() || edit.owner.is_some();
         let mut tx = match edit.visibility {
-            None => self.0.ports.metadata.write(&WriteKeys::database(id))?,
-            // Pull requests may end with it, which are those of other databases, and may come from them.
-            Some(_) => begin_write(self.0, WriteKeys::database(id), |tx| -> Result<_, PortError> {
-                Ok([of_pulls_from(tx, id)?, of_pulls_to(tx, id)?].concat())
+            None if !is_moved => self.0.ports.metadata.write(&WriteKeys::database(id))?,
+            _ => begin_write(self.0, WriteKeys::database(id), |tx| -> Result<_, PortError> {
+                // Pull requests may end with the visibility, which are those of other databases, and may come from them. Those from
+                // the database show its address.
+                let mut keys = of_pulls_from(tx, id)?;
+                if edit.visibility.is_some() {
+                    keys.extend(of_pulls_to(tx, id)?);
+                }
+                if is_moved {
+                    keys.extend(renames::keys(tx, access.who(), id, &edit)?);
+                }
+                Ok(keys)
             })?,
         };
         let mut database = live(tx.as_mut(), access.database().id)?;
         let seen = view(tx.as_mut(), viewer, database.clone(), access.role())?;
+        let destination = match is_moved {
+            true => renames::destination(tx.as_mut(), access.who(), &database, &edit)?,
+            false => None,
+        };
         if let Some(text) = edit.default_branch {
             if database.is_mirror && text != database.default_branch.as_str() {
                 return Err(AccessError::Mirror.into());
@@ -358,6 +377,10 @@ impl<'a> Databases<'a> {
         }
         if expected.is_some_and(|matches| !matches(&seen)) {
             return Err(DatabaseError::Changed);
+        }
+        let is_transfer = destination.as_ref().is_some_and(renames::Destination::is_transfer);
+        if let Some(destination) = destination {
+            renames::move_to(self.0, tx.as_mut(), &mut database, destination, access.who())?;
         }
         if let Some(text) = edit.description {
             database.description = Some(text.into_string()).filter(|text| !text.is_empty());
@@ -385,11 +408,22 @@ impl<'a> Databases<'a> {
             ended.map_err(ending_failed)?;
         }
         tx.commit(Durability::Synced)?;
+        if is_transfer {
+            self.0.revocations.announce();
+        }
         if changes_visibility {
             self.0.outbox.one();
             self.0.collection_wake.one();
         }
         Ok(DatabaseView { database, ..seen })
+    }
+
+    /// Returns the addresses that forward to the database, the newest first.
+    ///
+    /// # Errors
+    /// [`DatabaseError::Port`].
+    pub fn former_names(&self, access: &DatabaseAccess<Admin>) -> Result<Vec<DatabaseLocator>, DatabaseError> {
+        Ok(self.0.ports.metadata.read()?.databases().former_names(access.database().id)?)
     }
 
     /// Deletes a database and returns its last state. Cancels its queued operations. The name can be reused at once.
@@ -470,6 +504,7 @@ pub(super) fn end(
     if !tx.databases().update(&database)? {
         return Err(DatabaseError::Changed);
     }
+    tx.databases().clear_former_names(id)?;
     tx.hooks().clear(id)?;
     tx.mirrors().remove(id)?;
     tx.stars().clear(id)?;

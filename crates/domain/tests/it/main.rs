@@ -32,6 +32,7 @@ mod purges;
 mod quotas;
 mod refs;
 mod remotes;
+mod renames;
 mod restores;
 mod sessions;
 mod signals;

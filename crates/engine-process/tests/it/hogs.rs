@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use branchyard_domain::ports::{Engine as _, EngineError, MergeJob, ReadQuery, SqlFailure};
+use branchyard_domain::ports::{CollectedRows, Engine as _, EngineError, MergeJob, ReadQuery, SqlFailure};
 use branchyard_domain::values::CommitHash;
 
-use crate::support::{Harness, LONG, Taken, ada, id};
+use crate::support::{Harness, LONG, ada, id};
 
 /// The time limit of a statement.
 const LIMIT: Duration = Duration::from_millis(300);
@@ -109,7 +109,7 @@ impl Neighbors {
                 while !is_over.load(Ordering::Relaxed) || times.len() < 20 {
                     let began = Instant::now();
                     let query = ReadQuery::new("select v from t where id = 2", LONG);
-                    self.harness.engine.read(id(2), &self.other, &query, &mut Taken::default()).unwrap();
+                    self.harness.engine.read(id(2), &self.other, &query, &mut CollectedRows::default()).unwrap();
                     times.push(began.elapsed());
                     thread::sleep(Duration::from_millis(2));
                 }
@@ -127,7 +127,7 @@ impl Neighbors {
 
     fn read(&self, sql: &str, timeout: Duration) -> Result<(), EngineError> {
         let query = ReadQuery::new(sql, timeout);
-        self.harness.engine.read(id(1), &self.heads[0], &query, &mut Taken::default()).map(drop)
+        self.harness.engine.read(id(1), &self.heads[0], &query, &mut CollectedRows::default()).map(drop)
     }
 
     /// Checks a time, four times at most: other work on the machine takes time too.

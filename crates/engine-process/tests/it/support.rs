@@ -5,7 +5,7 @@ use branchyard_engine_process::{ProcessEngine, ProcessOptions, WorkerCommand};
 #[path = "../../../engine-doltlite/tests/it/support.rs"]
 mod shared;
 
-pub(crate) use shared::{EngineHarness, LONG, Taken, ada, id, text};
+pub(crate) use shared::{EngineHarness, LONG, ada, id, text};
 
 pub(crate) struct Harness {
     pub(crate) folder: tempfile::TempDir,

@@ -9,7 +9,7 @@ use branchyard_domain::entities::{DatabaseLocator, Signature};
 use serde::{Deserialize, Serialize};
 
 use super::{LocatorV1, decode, encode};
-use crate::convert::{Read, read, time};
+use crate::convert::{Read, read, read_if, time};
 use crate::error::Unreadable;
 
 #[derive(Serialize, Deserialize)]
@@ -27,6 +27,8 @@ struct DeploymentV1 {
 
 #[derive(Serialize, Deserialize)]
 struct OriginV1 {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    database_id: Option<String>,
     database: LocatorV1,
     reference: String,
     commit: String,
@@ -52,6 +54,7 @@ fn to_settings(column: &'static str, overrides: BTreeMap<String, String>) -> Rea
 
 pub(crate) fn from_deployment(deployment: &Deployment) -> Read<String> {
     let origin = deployment.origin.as_ref().map(|origin| OriginV1 {
+        database_id: origin.database_id.map(|id| id.to_string()),
         database: (&origin.database).into(),
         reference: origin.reference.clone(),
         commit: origin.commit.to_string(),
@@ -76,6 +79,7 @@ pub(crate) fn to_deployment(details: &str, deployment: Deployment) -> Read<Deplo
     let databases = mirror.databases.into_iter().map(|name| read(DEPLOYMENT, name)).collect::<Read<_>>()?;
     let origin = match mirror.origin {
         Some(origin) => Some(DeploymentOrigin {
+            database_id: read_if(DEPLOYMENT, origin.database_id)?,
             database: DatabaseLocator {
                 owner: read(DEPLOYMENT, origin.database.owner)?,
                 name: read(DEPLOYMENT, origin.database.name)?,

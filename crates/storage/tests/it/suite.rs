@@ -55,6 +55,7 @@ checks!(
     user_lists,
     databases,
     database_lists,
+    former_names, former_names_property,
     quarantine,
     mirrors,
     trimmed_operations,

@@ -135,6 +135,7 @@ fn pages(server: &Server, chromium: &Chromium) -> Vec<(&'static str, String)> {
         ("missing-ref", "commits?ref=nowhere"),
         ("import-new", "imports/new"),
         ("settings", "settings"),
+        ("settings-transfer", "settings/transfer"),
         ("settings-delete", "settings/delete"),
         ("settings-purge", "settings/purge"),
         ("collaborators", "settings/collaborators"),

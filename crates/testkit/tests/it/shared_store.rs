@@ -248,6 +248,34 @@ fn without_notifications_a_server_serves_no_older_state() {
     assert!(cutter.cuts() > 0);
 }
 
+/// A rename on one server is seen by the other at once, also by what it has cached.
+#[test]
+fn a_renamed_database_is_found_by_the_other_server_at_both_addresses() {
+    let Some(shared) = Shared::new("renamed") else { return };
+    let change = |config: &mut Config| config.metadata_url = Some(shared.url());
+    let here = Server::start_with(change);
+    let there = Server::start_with(|config| {
+        change(config);
+        std::fs::create_dir_all(&config.data_dir).unwrap();
+        std::fs::copy(here.dir.path().join("data/server.key"), config.data_dir.join("server.key")).unwrap();
+    });
+    let ada = here.user("ada");
+    let ada_there = there.again(&ada);
+    ada.database("rivers");
+    let path = |name: &str| format!("/databases/ada/{name}");
+    for (old, new) in [("rivers", "streams"), ("streams", "lakes"), ("lakes", "rivers"), ("rivers", "streams")] {
+        ada_there.get(&path(old)).expect(200);
+        ada.patch(&path(old), &json!({"name": new})).expect(200);
+        for name in [old, new] {
+            assert_eq!(ada_there.get(&path(name)).expect(200).data()["name"], new);
+        }
+    }
+    ada.database("rivers");
+    assert_eq!(ada_there.get(&path("rivers")).expect(200).data()["name"], "rivers");
+    ada.delete(&path("streams")).expect(200);
+    ada_there.get(&path("lakes")).expect(404);
+}
+
 /// Writes while the caller waits, on the server that it asks.
 fn write_here(actor: &Actor, statement: &str) -> String {
     let body = json!({"from_branch": "main", "to_branch": "main", "q": statement});

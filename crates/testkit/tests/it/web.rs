@@ -24,6 +24,7 @@ mod pulls;
 mod reads;
 mod recipes;
 mod refs;
+mod renames;
 mod repositories;
 mod resets;
 mod rivers;

@@ -7,6 +7,7 @@ pub(crate) mod general;
 pub(crate) mod hooks;
 pub(crate) mod mirror;
 pub(crate) mod purge;
+pub(crate) mod transfer;
 
 use crate::database::DatabaseFrame;
 

@@ -62,8 +62,8 @@ async fn filled(
     Ok(ForksPage { shell: LayoutContext::default(), frame, owners, forks, next, drawing, is_cut, form })
 }
 
-/// Returns the names of the viewer and of the viewer's organizations.
-async fn owners(visit: &PageContext) -> Result<Vec<(String, String)>, PageError> {
+/// Returns the names of the viewer and of the viewer's organizations, as the values and the labels of a choice.
+pub(crate) async fn owners(visit: &PageContext) -> Result<Vec<(String, String)>, PageError> {
     let Some(user) = visit.caller.user().cloned() else { return Ok(Vec::new()) };
     let of = std::sync::Arc::clone(&user);
     let organizations =

@@ -129,6 +129,7 @@ impl UserRepository for MemoryTransaction<'_> {
         state.collaborators.retain(|(_, user), _| *user != id);
         state.deployment_collaborators.retain(|(_, user), _| *user != id);
         state.answers.retain(|(caller, _, _), _| *caller != id);
+        state.former_names.retain(|(owner, _), _| *owner != id);
         let starred: Vec<DatabaseId> = state.stars.keys().filter(|(_, user)| *user == id).map(|(of, _)| *of).collect();
         for database in starred {
             self.stars().remove(database, id)?;
@@ -215,6 +216,7 @@ impl OrganizationRepository for MemoryTransaction<'_> {
             state.retired.insert(id, (organization.name.key(), RetiredName { id, at, by: Some(by) }));
         }
         state.members.retain(|(organization, _), _| *organization != id);
+        state.former_names.retain(|(owner, _), _| *owner != id);
         Ok(())
     }
 

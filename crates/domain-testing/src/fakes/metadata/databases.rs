@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{MemoryTransaction, Result, count, page};
-use branchyard_domain::entities::{Database, FileState, Pull, PullState, Visibility, Work};
+use branchyard_domain::entities::{Database, DatabaseLocator, FileState, Pull, PullState, Visibility, Work};
 use branchyard_domain::ports::{
     BranchFacts, DatabaseFilter, DatabaseRepository, MetadataError, Ranking, Repositories as _, RoleSources,
     SizeChange, WriteKey,
@@ -65,7 +65,9 @@ impl DatabaseRepository for MemoryTransaction<'_> {
         if self.state.live(&locator.owner.key(), &locator.name.key()).is_some() {
             return Err(MetadataError::Taken);
         }
-        self.change()?.databases.insert(database.id, database.clone());
+        let state = self.change()?;
+        state.former_names.remove(&(database.owner_id, database.locator.name.key()));
+        state.databases.insert(database.id, database.clone());
         Ok(())
     }
 
@@ -125,6 +127,70 @@ impl DatabaseRepository for MemoryTransaction<'_> {
         stored.quarantined_at = database.quarantined_at;
         stored.version += 1;
         Ok(true)
+    }
+
+    fn rename(&mut self, database: &Database, most: usize) -> Result<bool> {
+        self.needs(WriteKey::Database(database.id));
+        self.needs(WriteKey::Account(database.owner_id));
+        let stored = self.state.databases.get(&database.id);
+        let stored = stored.filter(|stored| stored.version == database.version && stored.deleted_at.is_none());
+        let Some(former) = stored.map(|stored| (stored.owner_id, stored.locator.name.clone())) else {
+            return Ok(false);
+        };
+        self.needs(WriteKey::Account(former.0));
+        let (id, locator) = (database.id, &database.locator);
+        if self.state.live(&locator.owner.key(), &locator.name.key()).is_some_and(|other| other.id != id) {
+            return Err(MetadataError::Taken);
+        }
+        let state = self.change()?;
+        if let Some(stored) = state.databases.get_mut(&id) {
+            (stored.owner_id, stored.locator) = (database.owner_id, locator.clone());
+            stored.version += 1;
+        }
+        for pull in state.pulls.values_mut().filter(|pull| pull.from_database_id == id) {
+            pull.from_locator = locator.clone();
+        }
+        for leased in state.operations.values_mut().filter(|leased| leased.operation.database_id == id) {
+            leased.operation.locator = locator.clone();
+        }
+        let (now, was) = ((database.owner_id, locator.name.key()), (former.0, former.1.key()));
+        state.former_names.remove(&now);
+        if was != now {
+            state.former_names.insert(was, (id, former.1, database.version));
+        }
+        let of_it = state.former_names.values().filter(|(of, ..)| *of == id);
+        let mut kept: Vec<i64> = of_it.map(|(_, _, position)| *position).collect();
+        kept.sort_unstable_by_key(|position| std::cmp::Reverse(*position));
+        kept.truncate(most);
+        state.former_names.retain(|_, (of, _, position)| *of != id || kept.contains(position));
+        Ok(true)
+    }
+
+    fn by_former_name(&mut self, owner: &OwnerName, name: &DatabaseName) -> Result<Option<Database>> {
+        let Some(account) = self.accounts().by_name(owner)? else { return Ok(None) };
+        let found = self.state.former_names.get(&(account.id, name.key()));
+        let found = found.and_then(|(id, ..)| self.state.databases.get(id));
+        Ok(found.filter(|database| database.deleted_at.is_none()).cloned())
+    }
+
+    fn former_names(&mut self, id: DatabaseId) -> Result<Vec<DatabaseLocator>> {
+        let of_it = self.state.former_names.iter().filter(|(_, (of, ..))| *of == id);
+        let mut found = Vec::new();
+        for ((owner, _), (_, name, position)) in of_it {
+            let user = self.state.users.get(owner).map(|user| user.name.clone());
+            let organization = || self.state.organizations.get(owner).map(|organization| organization.name.clone());
+            if let Some(owner) = user.or_else(organization) {
+                found.push((*position, DatabaseLocator { owner, name: name.clone() }));
+            }
+        }
+        found.sort_by_key(|(position, _)| std::cmp::Reverse(*position));
+        Ok(found.into_iter().map(|(_, locator)| locator).collect())
+    }
+
+    fn clear_former_names(&mut self, id: DatabaseId) -> Result<()> {
+        self.needs(WriteKey::Database(id));
+        self.change()?.former_names.retain(|_, (of, ..)| *of != id);
+        Ok(())
     }
 
     fn record_write(&mut self, id: DatabaseId, at: Timestamp, file: FileState) -> Result<()> {

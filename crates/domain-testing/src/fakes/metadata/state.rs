@@ -12,8 +12,8 @@ use branchyard_domain::entities::{
 };
 use branchyard_domain::ports::{AttemptWindow, RequestWindow, SavedAnswer};
 use branchyard_domain::values::{
-    AccountId, ActivityId, DatabaseId, DeliveryId, HookId, InvitationId, OperationId, PullNumber, RefLogId, RefName,
-    SessionId, Timestamp, TokenId, UploadId, UserKeyId,
+    AccountId, ActivityId, DatabaseId, DatabaseName, DeliveryId, HookId, InvitationId, OperationId, PullNumber,
+    RefLogId, RefName, SessionId, Timestamp, TokenId, UploadId, UserKeyId,
 };
 
 /// An operation with its lease.
@@ -54,6 +54,8 @@ pub(super) struct MetadataState {
     pub(super) request_counts: BTreeMap<AccountId, RequestWindow>,
     pub(super) invitations: BTreeMap<InvitationId, Invitation>,
     pub(super) databases: BTreeMap<DatabaseId, Database>,
+    /// Databases by the owner and the lower-case name that they had, with the spelling of the name and an order by age.
+    pub(super) former_names: BTreeMap<(AccountId, String), (DatabaseId, DatabaseName, i64)>,
     pub(super) mirrors: BTreeMap<DatabaseId, Mirror>,
     pub(super) collaborators: BTreeMap<(DatabaseId, AccountId), (Role, Timestamp)>,
     pub(super) stars: BTreeMap<(DatabaseId, AccountId), Timestamp>,

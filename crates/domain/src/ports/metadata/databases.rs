@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{BranchFacts, Result};
-use crate::entities::{Collaborator, Database, FileState, Role, Star, Visibility};
+use crate::entities::{Collaborator, Database, DatabaseLocator, FileState, Role, Star, Visibility};
 use crate::values::{AccountId, DatabaseId, DatabaseName, OwnerName, RefName, Timestamp};
 
 /// Filters for lists of databases.
@@ -56,7 +56,8 @@ pub enum SizeChange {
 
 /// The repository of databases.
 pub trait DatabaseRepository {
-    /// Adds a database. Returns `MetadataError::Taken` if its owner has a live database of that name.
+    /// Adds a database. Returns `MetadataError::Taken` if its owner has a live database of that name. Its address no longer forwards
+    /// to another database.
     fn add(&mut self, database: &Database) -> Result<()>;
     /// Returns the live database with this owner and name, compared case-insensitively.
     fn by_name(&mut self, owner: &OwnerName, name: &DatabaseName) -> Result<Option<Database>>;
@@ -75,6 +76,18 @@ pub trait DatabaseRepository {
     /// Updates description, visibility, default branch, `anonymous_sql`, `last_write_at`, `size_bytes`, `deleted_at`
     /// and `quarantined_at` if the stored version equals `database.version`, and increments the version. Returns `false` if the versions differ.
     fn update(&mut self, database: &Database) -> Result<bool>;
+    /// Changes the owner and the name to those of `database` if the stored version equals `database.version`, and increments the
+    /// version. Pull requests from the database show the new names. The address that it had becomes a former one, which forwards until
+    /// a database has it; the `most` newest are kept. Returns `false` if the versions differ, and `MetadataError::Taken` if the owner
+    /// has a live database of that name.
+    fn rename(&mut self, database: &Database, most: usize) -> Result<bool>;
+    /// Returns the live database that had this owner and name before, compared case-insensitively, and that no other database has
+    /// taken them from. The owner exists.
+    fn by_former_name(&mut self, owner: &OwnerName, name: &DatabaseName) -> Result<Option<Database>>;
+    /// Lists the addresses that forward to a database, the newest first.
+    fn former_names(&mut self, id: DatabaseId) -> Result<Vec<DatabaseLocator>>;
+    /// Ends the forwards to a database.
+    fn clear_former_names(&mut self, id: DatabaseId) -> Result<()>;
     /// Records the time of a write and the state of the file, as [`SizeChange::Added`], without incrementing the
     /// version.
     fn record_write(&mut self, id: DatabaseId, at: Timestamp, file: FileState) -> Result<()>;

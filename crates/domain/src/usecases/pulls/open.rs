@@ -4,7 +4,7 @@ use super::content::{PullEdges, edges};
 use super::fetches::PreviewKey;
 use super::rules::{OpenRequest, OpeningError};
 use super::{Pulls, fetches};
-use crate::access::visibility::{live, role_of};
+use crate::access::visibility::{by_address, find_live, live, role_of};
 use crate::access::{DatabaseAccess, Participate};
 use crate::entities::{
     Branch, Database, DatabaseLocator, ObjectKind, Pull, PullAction, PullContent, PullHeads, PullState, Role, User,
@@ -76,7 +76,11 @@ impl Pulls<'_> {
         let now = self.0.now();
         let user = access.who();
         let mut tx = begin_write(self.0, WriteKeys::database(access.database().id), |tx| -> Result<_, PullError> {
-            if is_called(access.database(), &wanted.from_database) {
+            let is_within = match find_live(tx, access.database().id)? {
+                Some(base) => is_at(tx, &base, &wanted.from_database)?,
+                None => true,
+            };
+            if is_within {
                 return Ok(Vec::new());
             }
             match self.visible_source(tx, user, &wanted.from_database) {
@@ -87,7 +91,7 @@ impl Pulls<'_> {
             }
         })?;
         let base = live(tx.as_mut(), access.database().id)?;
-        if !is_called(&base, &wanted.to_database) {
+        if !is_at(tx.as_mut(), &base, &wanted.to_database)? {
             return Err(PullError::OtherTarget(base.locator.to_string()));
         }
         let ends =
@@ -205,7 +209,7 @@ impl Pulls<'_> {
         from_branch: &str,
         to_branch: &str,
     ) -> Result<PullRefs, PullError> {
-        let within = is_called(base, from_database);
+        let within = is_at(tx, base, from_database)?;
         if within && from_branch == to_branch {
             return Err(PullError::SameBranch);
         }
@@ -237,7 +241,7 @@ impl Pulls<'_> {
         let (Ok(owner), Ok(name)) = (OwnerName::parse(owner), DatabaseName::parse(name)) else {
             return Err(PullError::NoSuchSource);
         };
-        let source = tx.databases().by_name(&owner, &name)?.ok_or(PullError::NoSuchSource)?;
+        let source = by_address(tx, &owner, &name)?.ok_or(PullError::NoSuchSource)?;
         let role = role_of(tx, Some(user.id), &source)?.ok_or(PullError::NoSuchSource)?;
         Ok((source, role))
     }
@@ -304,6 +308,17 @@ pub(crate) fn new_pull(
 pub(super) fn is_called(database: &Database, (owner, name): &(String, String)) -> bool {
     let locator = &database.locator;
     locator.owner.as_str().eq_ignore_ascii_case(owner) && locator.name.as_str().eq_ignore_ascii_case(name)
+}
+
+/// Returns `true` if owner and name, as written by the caller, are those of this database, or were before and forward to it.
+fn is_at(tx: &mut dyn Transaction, database: &Database, address: &(String, String)) -> Result<bool, PullError> {
+    if is_called(database, address) {
+        return Ok(true);
+    }
+    let (Ok(owner), Ok(name)) = (OwnerName::parse(&address.0), DatabaseName::parse(&address.1)) else {
+        return Ok(false);
+    };
+    Ok(by_address(tx, &owner, &name)?.is_some_and(|found| found.id == database.id))
 }
 
 pub(super) fn branch_of(

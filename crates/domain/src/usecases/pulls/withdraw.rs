@@ -2,7 +2,7 @@
 
 use super::{Pulls, emit_pull, rules, update};
 use crate::access::Caller;
-use crate::access::visibility::{deny_like_a_hidden_one, find_live, is_withheld, live, role_of};
+use crate::access::visibility::{by_address, deny_like_a_hidden_one, find_live, is_withheld, live, role_of};
 use crate::entities::{Database, DatabaseLocator, Pull, PullAction, PullHidden, PullState, Role, User};
 use crate::errors::{AccessError, PortError, PullError};
 use crate::ports::{Durability, Transaction, WriteKeys};
@@ -57,7 +57,7 @@ impl Pulls<'_> {
             return Err(AccessError::NoSuchDatabase.into());
         };
         let mut tx = self.0.ports.metadata.read()?;
-        let Some(base) = tx.databases().by_name(&owner, &name)? else {
+        let Some(base) = by_address(tx.as_mut(), &owner, &name)? else {
             deny_like_a_hidden_one(tx.as_mut(), Some(user.id))?;
             return Err(AccessError::NoSuchDatabase.into());
         };

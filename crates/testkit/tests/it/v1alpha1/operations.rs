@@ -40,6 +40,18 @@ fn every_spelling_works_on_every_poll() {
 }
 
 #[test]
+fn an_operation_is_polled_and_a_database_read_at_a_former_name() {
+    let (_server, actor, client) = trees();
+    let written = client.write("ana/trees", "main", "main", "INSERT INTO tree (id, name) VALUES (90, 'yew')");
+    actor.patch("/databases/ana/trees", &json!({"name": "woods"})).expect(200);
+    let polled = client.poll("/ana/trees/write", text(&written["operation_name"])).expect(200).json();
+    assert_eq!(polled["done"], true, "{polled}");
+    let read = client.read("ana/trees/main", "SELECT name FROM tree WHERE id = 90");
+    assert_eq!(read["repository_name"], "woods", "{read}");
+    client.wrote("ana/trees", "main", "main", "DELETE FROM tree WHERE id = 90");
+}
+
+#[test]
 fn a_merge_is_reported_by_the_poll_of_uploads_and_only_jobs_are_named_so() {
     let (_server, _, client) = trees();
     let pull = open_pull(&client, "fix-7");

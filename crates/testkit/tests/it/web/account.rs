@@ -142,7 +142,8 @@ fn the_password_is_asked_for_again_before_what_is_hard_to_undo() {
         ("/settings/invitations", vec![], 200),
         ("/ada/rivers/settings/visibility", vec![("visibility", "private")], 303),
         ("/ada/rivers/settings/purge", vec![], 303),
-        ("/ada/rivers/settings/delete", vec![("name", "ada/rivers")], 303),
+        ("/ada/rivers/settings/transfer", vec![("owner", "acme"), ("name", "ada/rivers")], 303),
+        ("/acme/rivers/settings/delete", vec![("name", "acme/rivers")], 303),
     ];
     let minutes = |count: i64| clock.advance_seconds(count * 60);
     for (path, fields, status) in forms {

@@ -153,6 +153,7 @@ fn pages_of_keeping_house_are_for_those_who_may_and_hidden_from_strangers() {
     let administering = [
         "settings",
         "settings/visibility",
+        "settings/transfer",
         "settings/delete",
         "settings/purge",
         "settings/collaborators",
@@ -199,6 +200,8 @@ fn no_form_of_keeping_house_is_taken_without_its_token() {
         format!("operations/{id}/cancel"),
         "settings".to_owned(),
         "settings/visibility".to_owned(),
+        "settings/rename".to_owned(),
+        "settings/transfer".to_owned(),
         "settings/delete".to_owned(),
         "settings/collaborators".to_owned(),
         "settings/collaborators/remove".to_owned(),

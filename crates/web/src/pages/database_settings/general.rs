@@ -1,10 +1,11 @@
-//! `/{owner}/{database}/settings`: description, default branch and visibility.
+//! `/{owner}/{database}/settings`: name, description, default branch and visibility.
 
 use askama::Template;
 use branchyard_domain::access::{Admin, DatabaseAccess};
 use branchyard_domain::entities::{DatabaseLocator, Visibility};
 use branchyard_domain::usecases::{DatabaseView, EditDatabase};
-use branchyard_domain::values::Description;
+use branchyard_domain::values::{DatabaseName, Description};
+use branchyard_http_common::{HandlerError, audit};
 
 use super::{DatabaseSettingsNav, DatabaseSettingsSection};
 use crate::database::{self, DatabaseFrame, DatabaseTab};
@@ -13,6 +14,7 @@ use crate::forms::{Filled, FormPost};
 use crate::layout::LayoutContext;
 use crate::page_context::{PageContext, PageResult};
 use crate::pages::confirm::{self, ConfirmQuestion};
+use crate::paths;
 
 const FIELDS: &[&str] = &["description", "default_branch", "visibility"];
 
@@ -23,18 +25,80 @@ struct DatabaseGeneralPage {
     frame: DatabaseFrame,
     sections: DatabaseSettingsNav,
     form: Filled,
+    /// The form that renames the database.
+    rename: Filled,
+    /// The addresses that forward to the database.
+    former: Vec<String>,
+}
+
+/// Returns the page around its two forms.
+async fn page(
+    visit: &PageContext,
+    access: &DatabaseAccess<Admin>,
+    frame: DatabaseFrame,
+    form: Filled,
+    rename: Filled,
+) -> Result<impl FnOnce(LayoutContext) -> DatabaseGeneralPage + use<>, PageError> {
+    let of = access.clone();
+    let former = visit.read(move |hub| hub.databases().former_names(&of)).await?;
+    let former = former.iter().map(ToString::to_string).collect();
+    let sections = DatabaseSettingsNav::of(&frame, DatabaseSettingsSection::General);
+    Ok(move |shell| DatabaseGeneralPage { shell, frame, sections, form, rename, former })
+}
+
+/// Returns the form as the database is.
+fn as_it_is(access: &DatabaseAccess<Admin>, frame: &DatabaseFrame) -> Filled {
+    Filled::default()
+        .with("description", frame.description.clone().unwrap_or_default())
+        .with("default_branch", frame.default_branch.clone())
+        .with("anonymous_sql", if access.database().anonymous_sql { "1" } else { "" })
+        .with("version", access.database().version.to_string())
+}
+
+fn present_name(frame: &DatabaseFrame) -> Filled {
+    Filled::default().with("name", frame.name.clone())
 }
 
 /// `GET /{owner}/{database}/settings`
 pub(crate) async fn show(visit: PageContext) -> PageResult {
     let (access, frame) = database::open::<Admin>(&visit, DatabaseTab::Settings).await?;
-    let form = Filled::default()
-        .with("description", frame.description.clone().unwrap_or_default())
-        .with("default_branch", frame.default_branch.clone())
-        .with("anonymous_sql", if access.database().anonymous_sql { "1" } else { "" })
-        .with("version", access.database().version.to_string());
-    let sections = DatabaseSettingsNav::of(&frame, DatabaseSettingsSection::General);
-    visit.page(|shell| DatabaseGeneralPage { shell, frame, sections, form })
+    let (form, rename) = (as_it_is(&access, &frame), present_name(&frame));
+    let page = page(&visit, &access, frame, form, rename).await?;
+    visit.page(page)
+}
+
+/// `POST /{owner}/{database}/settings/rename`
+pub(crate) async fn rename(posted: FormPost) -> PageResult {
+    let (access, frame) = database::open::<Admin>(&posted, DatabaseTab::Settings).await?;
+    let mut rename = posted.form.again();
+    if let Some(name) = rename.checked("name", DatabaseName::parse(&posted.form.line("name"))) {
+        let edit = EditDatabase { name: Some(name), ..EditDatabase::default() };
+        match moved(&posted, &access, edit).await {
+            Ok(locator) => {
+                let said = format!("The database is now {locator}. Its old address leads here.");
+                return posted.redirect_saying(&format!("{}/settings", paths::database(&locator)), &said);
+            }
+            Err(failure) => rename = rename.refused(failure, &["name"])?,
+        }
+    }
+    let form = as_it_is(&access, &frame);
+    let page = page(&posted, &access, frame, form, rename).await?;
+    posted.refuse(page)
+}
+
+/// Renames or transfers a database. Returns its new address.
+pub(super) async fn moved(
+    posted: &FormPost,
+    access: &DatabaseAccess<Admin>,
+    edit: EditDatabase,
+) -> Result<DatabaseLocator, HandlerError> {
+    let of = access.clone();
+    let view = posted.write(move |hub| hub.databases().edit(&of, edit, None)).await?;
+    let (was, now) = (&access.database().locator, view.database.locator);
+    if *was != now {
+        audit::database_moved(&access.who().name, was, &now);
+    }
+    Ok(now)
 }
 
 /// `POST /{owner}/{database}/settings`
@@ -47,19 +111,21 @@ pub(crate) async fn edit(posted: FormPost) -> PageResult {
             default_branch: Some(posted.form.line("default_branch")),
             visibility: None,
             anonymous_sql: Some(posted.form.is_checked("anonymous_sql")),
+            ..EditDatabase::default()
         };
-        let version = posted.form.line("version");
+        let (version, of) = (posted.form.line("version"), access.clone());
         let edited = posted.write(move |hub| {
             let as_seen = |view: &DatabaseView| view.database.version.to_string() == version;
-            hub.databases().edit(&access, edit, Some(&as_seen))
+            hub.databases().edit(&of, edit, Some(&as_seen))
         });
         match edited.await {
             Ok(_) => return posted.redirect_saying(&format!("{}/settings", frame.path), "Settings saved."),
             Err(failure) => form = form.refused(failure, FIELDS)?,
         }
     }
-    let sections = DatabaseSettingsNav::of(&frame, DatabaseSettingsSection::General);
-    posted.refuse(|shell| DatabaseGeneralPage { shell, frame, sections, form })
+    let rename = present_name(&frame);
+    let page = page(&posted, &access, frame, form, rename).await?;
+    posted.refuse(page)
 }
 
 /// Maximum number of forks named when a database becomes private.
