@@ -22,6 +22,7 @@ mod free_space;
 mod health;
 pub mod key_ring;
 pub mod live_keys;
+mod live_streams;
 mod logging;
 mod lost_changes;
 mod manifest;

@@ -40,7 +40,9 @@ use crate::node_drain::DrainWatch;
 use crate::origin_check::{self, OriginCheck};
 use crate::repeating_thread::RepeatingThread;
 use crate::sql_engine::SqlEngine;
-use crate::{data_dir::DataDir, deployments, free_space, health, live_keys, metadata_exchange, node_calls};
+use crate::{
+    data_dir::DataDir, deployments, free_space, health, live_keys, live_streams, metadata_exchange, node_calls,
+};
 
 /// Runs a server until a signal stops it.
 ///
@@ -89,6 +91,7 @@ pub struct Running {
     background: Background,
     free_space: RepeatingThread,
     key_ring: RepeatingThread,
+    live_streams: RepeatingThread,
     exchange: Option<Exchange>,
     fleet: Fleet,
     leaves_instances: bool,
@@ -193,6 +196,7 @@ impl Running {
         let server = runtime.spawn(server);
         let free_space = free_space::follow(&hub, &config.data_dir).context("cannot measure the free storage")?;
         let key_ring = live_keys::follow(&hub, Arc::clone(&stores.keys)).context("cannot follow the key ring")?;
+        let live_streams = live_streams::follow(state.clone()).context("cannot follow what open pages show")?;
         let direct = Arc::clone(&measured);
         hub.on_direct_write(move |ended, took| {
             direct.operations.ran(OperationKind::SqlWrite, ended, took.as_secs_f64());
@@ -231,6 +235,7 @@ impl Running {
             background,
             free_space,
             key_ring,
+            live_streams,
             exchange,
             fleet,
             leaves_instances: config.hosted.leaves(),
@@ -356,6 +361,7 @@ impl Running {
         self.background.stop(|| *in_haste.borrow());
         self.free_space.stop();
         self.key_ring.stop();
+        self.live_streams.stop();
         drop(self.exchange);
         self.fleet.stop(self.leaves_instances, || *in_haste.borrow());
         if let Some(metrics) = self.metrics {

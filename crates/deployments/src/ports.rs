@@ -4,6 +4,7 @@ mod backup_files;
 mod metrics;
 mod provisioner;
 mod store;
+mod watches;
 
 pub use backup_files::BackupFiles;
 pub use metrics::{Metric, Sample, Series, Summary};
@@ -17,3 +18,4 @@ pub use store::{
     DeploymentOperationRepository, DeploymentRepositories, DeploymentRepository, DeploymentStore,
     DeploymentTransaction, InstanceRepository, LedgerRepository, Resolution, SampleRepository,
 };
+pub use watches::{DeploymentWatchKey, DeploymentWatchMarks};

@@ -15,6 +15,7 @@ mod offers;
 mod operations;
 mod shutdown;
 mod supervise;
+mod watches;
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;

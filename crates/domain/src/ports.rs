@@ -41,7 +41,7 @@ pub use metadata::{
     PullFilter, PullRepository, PullStanding, Ranking, RefLogRepository, RefRepository, ReleaseRepository,
     Repositories, RequestCountRepository, RequestFacts, RequestTarget, RequestWindow, RoleSources, SavedAnswer,
     SessionRepository, SizeChange, StarRepository, TagRepository, TargetDatabase, TokenRepository, Transaction,
-    UploadRepository, UserFilter, UserKeyRepository, UserRepository, WriteKey, WriteKeys,
+    UploadRepository, UserFilter, UserKeyRepository, UserRepository, WatchKey, WatchMarks, WriteKey, WriteKeys,
 };
 pub use pushed_chunks::{NextChunk, PushedChunks, PushedChunksLoad, Pusher};
 pub use remote_sources::{HeldChunks, RemoteSources, SourceConnection, SourceError, SourceRefs, SourceTag, TakeChunks};

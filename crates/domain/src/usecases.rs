@@ -66,6 +66,7 @@ mod uploaded;
 mod upstream;
 mod user_deletion;
 mod wake;
+mod watches;
 mod worker_shares;
 mod write_keys;
 mod write_previews;
@@ -102,6 +103,7 @@ pub use operations::{Ended, Operations, RestoreBranch, ResultView, SqlWrite};
 pub use organizations::{EditOrganization, NewOrganization, OrganizationView, Organizations};
 pub use people::{NewUser, People, Profile};
 pub use personal_data::PersonalData;
+pub use progress::{OperationProgress, ProgressStage};
 pub use pulls::rules as pull_rules;
 pub use pulls::{
     EditPull, GoneBranch, MergePull, NewPull, PreviewStage, PullEdges, PullPreview, Pulls, Refreshed, ShownPull,
@@ -127,6 +129,7 @@ pub use uploaded::{ArrivedImport, Preview, PreviewOptions};
 pub use upstream::CommitCount;
 pub use user_deletion::{DeleteUser, DeletedUser};
 pub use wake::Wake;
+pub use watches::Watches;
 pub use write_previews::{PreviewEnd, PreviewReport};
 
 use crate::entities::{FileType, Operation};
@@ -450,6 +453,8 @@ nouns! {
     request_counts: RequestCounts;
     /// The keys that secrets are sealed under.
     secrets: Secrets;
+    /// What open pages follow.
+    watches: Watches;
 }
 
 impl Hub {

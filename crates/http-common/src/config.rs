@@ -218,6 +218,8 @@ pub struct HttpConfig {
     pub pools: PoolSizes,
     /// Statements that fill an empty database with sample data. Pages offer none if it is empty.
     pub sample_script: &'static str,
+    /// Maximum number of streams to open pages; 0 means that pages poll.
+    pub live_connections: usize,
 }
 
 impl HttpConfig {
@@ -249,6 +251,7 @@ impl HttpConfig {
             remotes: RemoteLimits::default(),
             pools: PoolSizes::default(),
             sample_script: "",
+            live_connections: 1_000,
         }
     }
 }

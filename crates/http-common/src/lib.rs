@@ -52,6 +52,7 @@ mod key_parameter;
 mod keys;
 mod last_use;
 mod layer;
+mod live_streams;
 mod made_files;
 mod multipart;
 mod object_schema;
@@ -119,6 +120,9 @@ pub use key_cells::KeyCells;
 pub use key_parameter::{key_parameter, parse_key_parameter};
 pub use keys::ServerKeys;
 pub use layer::{KeepsConnection, OwnShape, STRICT_TRANSPORT_SECURITY, layer, rate_limited, uncounted};
+pub use live_streams::{
+    LIVE_STREAMS_PER_CALLER, LiveEnd, LiveEvent, LiveKey, LiveLoad, LiveStream, LiveStreams, LiveSubject,
+};
 pub use made_files::MadeFiles;
 pub use multipart::{FormPart, Multipart, form_boundary};
 pub use origin::RequestOrigin;

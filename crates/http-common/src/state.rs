@@ -14,6 +14,7 @@ use crate::config::{HttpConfig, QUEUED_READS_PER_CALLER};
 use crate::idempotency::InFlight;
 use crate::keys::ServerKeys;
 use crate::last_use::LastUses;
+use crate::live_streams::LiveStreams;
 use crate::made_files::MadeFiles;
 use crate::rate::Rates;
 use crate::results::Results;
@@ -56,6 +57,8 @@ pub struct Shared {
     pub draining: AtomicBool,
     /// Whether an administrator drained this node of a cluster. Requests are served, and no new ones should be sent here.
     pub drained: AtomicBool,
+    /// The streams that tell open pages when to look again.
+    pub live: LiveStreams,
     /// Memory budget of request bodies.
     pub bodies: Arc<BodyBudget>,
     /// Memory budget of long responses that are being sent.
@@ -90,6 +93,7 @@ impl AppState {
             keys,
             draining: AtomicBool::new(false),
             drained: AtomicBool::new(false),
+            live: LiveStreams::new(config.live_connections),
             bodies: BodyBudget::new(config.max_bytes_in_flight, config.max_json_body_bytes.max(MAX_FORM_BYTES)),
             answers: answer_budget(config.max_bytes_in_flight, config.sql.max_response_bytes),
             in_flight: InFlight::default(),

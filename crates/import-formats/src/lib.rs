@@ -165,6 +165,10 @@ impl ImportFile for Scanned<'_> {
         &self.spelling
     }
 
+    fn row_count(&self) -> Option<u64> {
+        Some(self.scan.rows)
+    }
+
     fn rows(&self, targets: &[TargetColumn]) -> Result<Box<dyn RowSource + '_>, FormatError> {
         let conversion = conversions(&self.columns, targets);
         let rows = self.file.with(|input| branchyard_imports::rows(input, &self.scan, conversion)).map_err(refused)?;

@@ -43,6 +43,10 @@ impl ImportFile for SqliteFile {
         self.table.primary_key()
     }
 
+    fn row_count(&self) -> Option<u64> {
+        Some(self.scan.rows)
+    }
+
     fn rows(&self, targets: &[TargetColumn]) -> Result<Box<dyn RowSource + '_>, FormatError> {
         let records = Box::new(SqliteRecords::new(&*self.table)?);
         let rows = typed_rows(records, &self.scan.columns, conversions(&self.columns, targets));

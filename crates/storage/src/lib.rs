@@ -82,6 +82,7 @@ mod uploads;
 mod user_keys;
 mod version;
 mod wal_sync;
+mod watches;
 mod write_keys;
 
 pub use blobs::FolderBlobs;

@@ -6,8 +6,10 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use branchyard_auth::HashedToken;
-use branchyard_deployments::ports::{DeploymentStore, DeploymentTransaction};
-use branchyard_domain::ports::{Metadata, MetadataError, RequestFacts, RequestTarget, Transaction, WriteKeys};
+use branchyard_deployments::ports::{DeploymentStore, DeploymentTransaction, DeploymentWatchKey, DeploymentWatchMarks};
+use branchyard_domain::ports::{
+    Metadata, MetadataError, RequestFacts, RequestTarget, Transaction, WatchKey, WatchMarks, WriteKeys,
+};
 use diesel::RunQueryDsl as _;
 use diesel::connection::SimpleConnection as _;
 use diesel::deserialize::QueryableByName;
@@ -185,6 +187,10 @@ impl DeploymentStore for Store {
     fn write_deployments(&self, keys: &WriteKeys) -> Result<Box<dyn DeploymentTransaction + '_>, MetadataError> {
         Ok(Box::new(self.transaction(Some(keys))?))
     }
+
+    fn deployment_marks(&self, keys: &[DeploymentWatchKey]) -> Result<DeploymentWatchMarks, MetadataError> {
+        self.marks_of_deployments(keys)
+    }
 }
 
 impl Metadata for Store {
@@ -210,6 +216,10 @@ impl Metadata for Store {
 
     fn write(&self, keys: &WriteKeys) -> Result<Box<dyn Transaction + '_>, MetadataError> {
         Ok(Box::new(self.transaction(Some(keys))?))
+    }
+
+    fn watch_marks(&self, keys: &[WatchKey]) -> Result<WatchMarks, MetadataError> {
+        self.marks_of(keys)
     }
 
     fn version(&self) -> Option<u64> {

@@ -105,51 +105,6 @@ document.addEventListener("keydown", (event) => {
   history.replaceState(null, "", link.href);
 });
 
-// Live parts of a page (<div id="…" data-live>) are fetched again until they no longer have data-live. Those with data-follow are
-// fetched every 2.4 s for as long as the page is in sight, and every 10 s after five minutes without a key or a move of the pointer.
-// data-from is the address of the page, if it is not the one that is shown.
-{
-  const parts = () => [...document.querySelectorAll("[data-live], [data-follow]")];
-  const withoutHints = (root) => {
-    // A part that was fetched has its hints for browsers without scripts as elements.
-    for (const hint of root.querySelectorAll("noscript")) hint.remove();
-    return root;
-  };
-  let lastUse = Date.now();
-  for (const kind of ["pointermove", "keydown", "scroll", "visibilitychange"]) {
-    addEventListener(kind, () => { lastUse = Date.now(); }, { passive: true, capture: true });
-  }
-  const replace = (part, fresh) => {
-    const always = "follow" in part.dataset;
-    if (always && part.textContent === fresh.textContent) return;
-    // Keeps a part that has the focus; the next response updates it.
-    if (part.contains(document.activeElement) && (always || "live" in fresh.dataset)) return;
-    offerCopies(fresh);
-    part.replaceWith(fresh);
-  };
-  const follow = (wait) => setTimeout(async () => {
-    let next = Math.min(wait * 1.3, 5000);
-    if (!document.hidden) {
-      try {
-        const from = document.querySelector("[data-from]")?.dataset.from ?? location.href;
-        const answer = await fetch(from, { headers: { accept: "text/html" } });
-        if (answer.status === 429 || answer.status >= 500) throw new Error("busy");
-        if (!answer.ok || answer.redirected) return;
-        const page = new DOMParser().parseFromString(await answer.text(), "text/html");
-        for (const part of parts()) {
-          const fresh = page.getElementById(part.id);
-          if (fresh) replace(part, withoutHints(fresh)); else part.removeAttribute("data-live");
-        }
-      } catch { /* The server is busy or restarting. */ }
-    }
-    const left = parts();
-    if (left.some((part) => "follow" in part.dataset)) next = Date.now() - lastUse < 300000 ? 2400 : 10000;
-    if (left.length > 0) follow(next);
-  }, wait);
-  for (const part of parts()) withoutHints(part);
-  if (parts().length > 0) follow(400);
-}
-
 // Forms that only read (data-asks) are submitted when a field changes.
 for (const form of document.querySelectorAll("form[data-asks]")) {
   form.addEventListener("change", () => { if (form.checkValidity()) form.requestSubmit(); });

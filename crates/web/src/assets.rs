@@ -25,6 +25,7 @@ impl Asset {
 /// All scripts in one file: they are small, and a page makes a single request for them.
 const SCRIPTS: &str = concat!(
     include_str!("../assets/script.js"),
+    include_str!("../assets/live.js"),
     include_str!("../assets/grid.js"),
     include_str!("../assets/cell_viewer.js"),
     include_str!("../assets/upload.js"),

@@ -20,6 +20,7 @@ mod explore;
 mod forks;
 mod home;
 mod imports;
+pub(crate) mod live;
 mod new_database;
 mod open_in;
 mod operations;
@@ -203,6 +204,7 @@ fn work(config: &mut web::ServiceConfig) {
         .service(web::resource("/{owner}/{database}/imports/uploads/{upload}").get(imports::show).post(imports::start))
         .route("/{owner}/{database}/imports/uploads/{upload}/start", web::post().to(imports::start_at_once))
         .service(web::resource("/{owner}/{database}/imports/uploads/{upload}/{part}").put(imports::put_part))
+        .route("/{owner}/{database}/live", web::get().to(live::of_database))
         .route("/{owner}/{database}/operations", web::get().to(operations::list))
         .route("/{owner}/{database}/operations/{operation}", web::get().to(operations::show))
         .route("/{owner}/{database}/operations/{operation}/cancel", web::post().to(operations::cancel));

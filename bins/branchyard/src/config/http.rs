@@ -176,6 +176,7 @@ impl Config {
         http.part_url_seconds = self.imports.url_ttl.as_seconds();
         http.token_use_seconds = self.tokens.last_used_interval.as_seconds();
         http.pools = self.pools.sizes();
+        http.live_connections = self.web.live_connections;
         http.remotes = self.remotes.limits();
         http.sample_script = include_str!("../../sample-data/trees.sql");
         http.sql = SqlLimits {

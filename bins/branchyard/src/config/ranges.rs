@@ -86,7 +86,9 @@ fn check_web(config: &Config) -> anyhow::Result<()> {
     within("web.invitation_ttl", web.invitation_ttl, minute..=year)?;
     within("web.sign_ins_per_account", web.sign_ins_per_account, 0..=1_000_000)?;
     within("web.sign_ins_per_address", web.sign_ins_per_address, 0..=1_000_000)?;
-    within("web.sign_in_window", web.sign_in_window, Span::seconds(1)..=Span::seconds(86_400))
+    within("web.sign_in_window", web.sign_in_window, Span::seconds(1)..=Span::seconds(86_400))?;
+    // The listener takes at most 10,000 connections.
+    within("web.live_connections", web.live_connections, 0..=10_000)
 }
 
 fn check_metadata(config: &Config) -> anyhow::Result<()> {

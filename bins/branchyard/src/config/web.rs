@@ -26,6 +26,8 @@ pub struct Web {
     pub sign_ins_per_address: u32,
     /// Length of the window in which sign-in attempts are counted.
     pub sign_in_window: Span,
+    /// Maximum number of connections on which open pages wait for changes; 0 means that pages poll.
+    pub live_connections: usize,
 }
 
 impl Default for Web {
@@ -39,6 +41,7 @@ impl Default for Web {
             sign_ins_per_account: 20,
             sign_ins_per_address: 60,
             sign_in_window: Span::seconds(900),
+            live_connections: 1_000,
         }
     }
 }
@@ -73,6 +76,7 @@ impl Web {
 mod tests {
     use super::Web;
     use branchyard_domain::usecases::{Limits, SignUp};
+    use branchyard_http_common::HttpConfig;
 
     #[test]
     fn the_defaults_are_those_of_the_layers_below() {
@@ -83,5 +87,6 @@ mod tests {
         assert_eq!(web.session_max_age.as_seconds(), Limits::default().session_max_seconds);
         assert_eq!(web.confirm_after.as_seconds(), Limits::default().confirm_seconds);
         assert_eq!(web.invitation_ttl.as_seconds(), Limits::default().invitation_seconds);
+        assert_eq!(web.live_connections, HttpConfig::new(String::new()).live_connections);
     }
 }

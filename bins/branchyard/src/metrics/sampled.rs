@@ -45,6 +45,8 @@ pub(super) struct Sampled {
     quarantines: SampledGauge,
     quarantine_bytes: SampledGauge,
     answers: SampledGauge,
+    live_streams: SampledGauge,
+    live_streams_refused: Counter,
     operations: Levels<1>,
     pull_fetches_due: SampledGauge,
     oldest_fetch_due: SampledGauge,
@@ -89,6 +91,9 @@ impl Sampled {
         ours.register_with_unit(name, help, Unit::Bytes, made.bodies.clone());
         let (name, help) = ("http_answers_in_flight", "Long answers in memory");
         ours.register_with_unit(name, help, Unit::Bytes, made.answers.clone());
+        ours.register("live_streams", "Open pages that wait for changes on a stream", made.live_streams.clone());
+        let (name, help) = ("live_streams_refused", "Streams refused because there were too many; their pages poll");
+        ours.register(name, help, made.live_streams_refused.clone());
         ours.register("operations", "Operations that are not settled", made.operations.clone());
         ours.register(
             "pull_fetches_due",
@@ -143,6 +148,9 @@ impl Sampled {
         self.quarantines.set(whole(uploaded.pushers));
         self.quarantine_bytes.set(whole(uploaded.bytes));
         self.answers.set(float(state.answers.used()));
+        let live = state.live.load();
+        self.live_streams.set(float(live.open));
+        self.live_streams_refused.inner().store(live.refused, Ordering::Relaxed);
         let connections = metadata.connections();
         for (purpose, load) in [("read", connections.readers), ("write", connections.writers)] {
             let of = |word: &str| [("purpose", purpose.to_owned()), ("state", word.to_owned())];

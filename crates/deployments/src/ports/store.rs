@@ -2,6 +2,7 @@
 #![expect(clippy::missing_errors_doc, reason = "said once for all repositories in the head of `metadata`")]
 
 use super::metrics::Sample;
+use super::watches::{self, DeploymentWatchKey, DeploymentWatchMarks};
 use crate::entities::{
     Backup, Deployment, DeploymentCollaborator, DeploymentOperation, DeploymentRole, Instance, Interval, Metered,
     RunState,
@@ -20,6 +21,11 @@ pub trait DeploymentStore: Metadata {
 
     /// Begins a transaction that may write, as [`branchyard_domain::ports::Metadata::write`] does.
     fn write_deployments(&self, keys: &WriteKeys) -> Result<Box<dyn DeploymentTransaction + '_>>;
+
+    /// Returns a mark for each of `keys` that exists, as [`Metadata::watch_marks`] does.
+    fn deployment_marks(&self, keys: &[DeploymentWatchKey]) -> Result<DeploymentWatchMarks> {
+        watches::look_up(self.read_deployments()?.as_mut(), keys)
+    }
 }
 
 /// A transaction on deployments and on all data of the hub.

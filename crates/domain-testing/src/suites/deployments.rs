@@ -8,7 +8,7 @@ use branchyard_deployments::entities::{
 };
 use branchyard_deployments::ports::{
     BackupFile, CopiedDatabase, DatabaseSeed, DeploymentOperationFilter, DeploymentOperationKind, DeploymentStore,
-    DeploymentTransaction, InstanceHandle, Resolution, Sample, Series,
+    DeploymentTransaction, DeploymentWatchKey, InstanceHandle, Resolution, Sample, Series,
 };
 use branchyard_deployments::values::{
     BackupId, DeploymentId, DeploymentName, InstanceId, ServedName, Setting, Settings, Usd,
@@ -28,6 +28,7 @@ pub const ALL: &[(&str, DeploymentCheck)] = &[
     ("backups_and_samples", backups_and_samples),
     ("deployment_operations", deployment_operations),
     ("one_transaction", one_transaction),
+    ("deployment_marks", deployment_marks),
 ];
 
 /// Runs every check, each on a new store from `make`.
@@ -454,4 +455,65 @@ pub fn one_transaction(store: &dyn DeploymentStore) {
     let after = store.version();
     assert!(before.is_none() || after != before);
     assert_eq!(store.version(), after, "one commit, and no other after it");
+}
+
+/// Checks that the marks of a deployment change with it and with what a role on it follows from, and with nothing else.
+pub fn deployment_marks(store: &dyn DeploymentStore) {
+    let (ann, bob) = (user(1, "Ann"), user(2, "bob"));
+    let (gauges, pumps) = (deployment(10, &ann, "gauges"), deployment(11, &ann, "pumps"));
+    let process = instance(20, &gauges, 17_400);
+    write(store, |tx| {
+        for user in [&ann, &bob] {
+            tx.users().add(user).unwrap();
+        }
+        tx.deployments().add(&gauges).unwrap();
+        tx.deployments().add(&pumps).unwrap();
+        tx.instances().add(&process).unwrap();
+    });
+    let rights = |user: &User| DeploymentWatchKey::Rights(gauges.id, user.id);
+    let state = DeploymentWatchKey::State(gauges.id);
+    let keys = [rights(&ann), rights(&bob), state, DeploymentWatchKey::State(pumps.id)];
+    let absent = DeploymentWatchKey::State(deployment_id(99));
+    assert!(store.deployment_marks(&[absent]).unwrap().is_empty());
+    let mut marks = store.deployment_marks(&keys).unwrap();
+    assert_eq!(marks.len(), keys.len());
+    let mut change = |what: &str, changed: &[DeploymentWatchKey], change: &dyn Fn(&mut dyn DeploymentTransaction)| {
+        write(store, |tx| change(tx));
+        let now = store.deployment_marks(&keys).unwrap();
+        for key in &keys {
+            assert_eq!(now.get(key) != marks.get(key), changed.contains(key), "{what}: {key:?} is {:?}", now.get(key));
+        }
+        marks = now;
+    };
+    change("nothing", &[], &|_| {});
+    change("a collaborator", &[rights(&bob)], &|tx| {
+        tx.deployment_collaborators().put(gauges.id, bob.id, DeploymentRole::Admin, at(1)).unwrap();
+    });
+    change("no collaborator", &[rights(&bob)], &|tx| {
+        tx.deployment_collaborators().remove(gauges.id, bob.id).unwrap();
+    });
+    change("a state", &[state], &|tx| {
+        let found = tx.deployments().get(gauges.id).unwrap().unwrap();
+        assert!(tx.deployments().update(&Deployment { state: RunState::Started, ..found }).unwrap());
+    });
+    change("an instance", &[state], &|tx| {
+        assert!(tx.instances().update(&Instance { restarts: process.restarts + 1, ..process.clone() }).unwrap());
+    });
+    let reboot = DeploymentOperation {
+        id: operation_id(31),
+        deployment_id: gauges.id,
+        locator: gauges.locator.clone(),
+        work: DeploymentWork::RebootInstance(process.id),
+        progress: DeploymentProgress::Queued,
+        created_by: ann.id,
+        created_by_name: ann.name.clone(),
+        created_at: at(1),
+        updated_at: None,
+    };
+    change("an operation", &[state], &|tx| tx.deployment_operations().add(&reboot).unwrap());
+    change("its end", &[state], &|tx| {
+        let progress = DeploymentProgress::Succeeded(None);
+        let ended = DeploymentOperation { progress, updated_at: Some(at(5)), ..reboot.clone() };
+        assert!(tx.deployment_operations().update(&ended).unwrap());
+    });
 }

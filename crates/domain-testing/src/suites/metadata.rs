@@ -22,6 +22,7 @@ mod refs;
 mod sessions;
 mod stars;
 mod transactions;
+mod watches;
 
 use branchyard_domain::ports::Metadata;
 
@@ -48,6 +49,7 @@ pub use refs::{named_commits, refs, releases};
 pub use sessions::{attempts_to_sign_in, invitations, profiles, request_counts, sessions};
 pub use stars::{rankings, stars};
 pub use transactions::{concurrency, rights_kept_by_writes, rights_versions, transactions, versions};
+pub use watches::watch_marks;
 
 /// A check of one part of the contract.
 pub type MetadataCheck = fn(&dyn Metadata);
@@ -103,6 +105,7 @@ pub const ALL: &[(&str, MetadataCheck)] = &[
     ("concurrency", concurrency),
     ("versions", versions),
     ("rights_versions", rights_versions),
+    ("watch_marks", watch_marks),
 ];
 
 /// Runs every check, each on a new store from `make`.

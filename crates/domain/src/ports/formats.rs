@@ -101,6 +101,11 @@ pub trait ImportFile: Send {
         &[]
     }
 
+    /// Returns the number of records in the file, if the first pass counted them.
+    fn row_count(&self) -> Option<u64> {
+        None
+    }
+
     /// Starts another pass over the file, which converts each column to its target.
     ///
     /// # Errors

@@ -24,6 +24,7 @@ mod refs;
 mod releases;
 mod request_counts;
 mod uploads;
+mod watches;
 mod write_keys;
 
 pub use accounts::{AccountRepository, MemberRepository, OrganizationRepository, UserFilter, UserRepository};
@@ -49,6 +50,7 @@ pub use refs::{BranchRepository, DatabaseCounts, RefRepository, TagRepository};
 pub use releases::ReleaseRepository;
 pub use request_counts::{RequestCountRepository, RequestWindow};
 pub use uploads::UploadRepository;
+pub use watches::{WatchKey, WatchMarks};
 pub use write_keys::{WriteKey, WriteKeys};
 
 use branchyard_auth::HashedToken;
@@ -102,6 +104,14 @@ pub trait Metadata: Send + Sync {
     fn request_facts(&self, token: &HashedToken, target: Option<&RequestTarget>) -> Result<Option<RequestFacts>> {
         let _ = target;
         Ok(self.look()?.tokens().by_hash(token)?.map(RequestFacts::of_token))
+    }
+
+    /// Returns a mark for each of `keys` that exists. A store on another machine reads all of them in one statement.
+    ///
+    /// # Errors
+    /// [`MetadataError`].
+    fn watch_marks(&self, keys: &[WatchKey]) -> Result<WatchMarks> {
+        watches::look_up(self.look()?.as_mut(), keys)
     }
 
     /// Begins a transaction that may write. It has `keys` to itself until it ends.

@@ -12,6 +12,7 @@ use super::databases::{has_room, live_databases, remove_content};
 use super::direct_writes::{DirectPlace, DirectWaiter, NewWrite};
 use super::observers::Unobserved;
 use super::people::NAME_KEPT_SECONDS;
+use super::progress::OperationProgress;
 use super::quotas::check_work;
 use super::settled::SettlementWatch;
 use super::write_previews::{self, PreviewReport};
@@ -440,11 +441,10 @@ impl<'a> Operations<'a> {
         Ok(view)
     }
 
-    /// Returns the number of rows that an import has read from its file so far. Returns `None` unless this process is
-    /// reading rows for the import now. Scripts have no rows.
+    /// Returns how far an operation is. Returns `None` unless it is an import that this process runs now.
     #[must_use]
-    pub fn rows_so_far(&self, operation: &Operation) -> Option<u64> {
-        self.0.progress.rows(operation.id)
+    pub fn progress(&self, id: OperationId) -> Option<OperationProgress> {
+        self.0.progress.of(id)
     }
 
     /// Cancels a queued operation.

@@ -86,6 +86,8 @@ checks!(
     concurrency,
     versions,
     rights_versions,
+    watch_marks,
 );
 
-checks!(deployments: deployments, instances, ledger, backups_and_samples, deployment_operations, one_transaction);
+checks!(deployments: deployments, instances, ledger, backups_and_samples, deployment_operations, one_transaction,
+    deployment_marks);

@@ -42,7 +42,7 @@ impl Cluster {
         })
     }
 
-    fn two(&self) -> (Server, Server) {
+    pub(crate) fn two(&self) -> (Server, Server) {
         let one = self.node("one");
         std::fs::copy(one.dir.path().join("data/server.key"), self.dir.path().join("server.key")).unwrap();
         (one, self.node("two"))

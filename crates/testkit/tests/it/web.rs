@@ -17,6 +17,7 @@ mod grid;
 mod guards;
 mod hooks;
 mod imports;
+mod live;
 mod operations;
 mod organizations;
 mod programs;

@@ -22,6 +22,7 @@ mod source;
 use actix_web::web;
 
 use crate::deployment::DeploymentFrame;
+use crate::pages::live;
 
 /// Registers the pages of deployments.
 pub(crate) fn routes(config: &mut web::ServiceConfig) {
@@ -31,6 +32,7 @@ pub(crate) fn routes(config: &mut web::ServiceConfig) {
         .service(web::resource("/deployments/new").get(create::ask).post(create::send))
         .route("/deployments/{owner}", web::get().to(list::show))
         .service(at("").get(overview::show))
+        .service(at("/live").get(live::of_deployment))
         .service(at("/tokens").post(overview::make_token))
         .service(at("/databases").get(databases::show).post(databases::add))
         .service(at("/databases/{database}/delete").get(databases::ask_delete).post(databases::delete))

@@ -1,5 +1,6 @@
 //! `/{owner}/{database}/operations`: queued, running and recent operations.
 
+mod progress;
 mod view;
 
 use askama::Template;
@@ -9,10 +10,10 @@ use branchyard_domain::errors::OperationError;
 use branchyard_domain::ports::OperationFilter;
 use branchyard_domain::values::OperationId;
 
+use self::progress::ProgressView;
 pub(crate) use self::view::OperationView;
 use crate::database::{self, DatabaseFrame, DatabaseTab};
 use crate::error_page::PageError;
-use crate::format;
 use crate::forms::{Filled, FormPost};
 use crate::layout::LayoutContext;
 use crate::page_context::{PageContext, PageResult};
@@ -68,8 +69,8 @@ struct OperationPage {
     shell: LayoutContext,
     frame: DatabaseFrame,
     view: OperationView,
-    /// The number of rows an import has read so far.
-    so_far: Option<String>,
+    /// How far it is, if it says so.
+    progress: Option<ProgressView>,
     /// The path that cancels the operation, if the viewer can cancel it.
     cancel: Option<String>,
     form: Filled,
@@ -108,13 +109,14 @@ async fn load_page(visit: &PageContext, form: Filled) -> Result<OperationPage, P
     let (_, frame, operation) = named(visit).await?;
     let (caller, seen) = (visit.caller.clone(), operation.clone());
     let sees_result = visit.read(move |hub| hub.operations().sees_result(&caller, &seen)).await?;
-    let view = OperationView::of(&operation, &frame, visit.state.services.now(), sees_result);
-    let so_far = visit.state.services.operations().rows_so_far(&operation);
-    let so_far = so_far.filter(|_| !view.is_settled).map(|rows| format::counted(rows, "row", "rows"));
+    let now = visit.state.services.now();
+    let view = OperationView::of(&operation, &frame, now, sees_result);
+    let progress = visit.state.services.operations().progress(operation.id).filter(|_| !view.is_settled);
+    let progress = progress.map(|progress| ProgressView::of(&progress, now));
     let is_mine = visit.caller.user().is_some_and(|user| user.id == operation.created_by);
     let may_cancel = operation.cancelable() && (is_mine || frame.may_write);
     let cancel = may_cancel.then(|| format!("{}/cancel", view.href));
-    Ok(OperationPage { shell: LayoutContext::default(), frame, view, so_far, cancel, form })
+    Ok(OperationPage { shell: LayoutContext::default(), frame, view, progress, cancel, form })
 }
 
 /// `POST /{owner}/{database}/operations/{operation}/cancel`

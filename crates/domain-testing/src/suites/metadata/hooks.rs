@@ -22,7 +22,7 @@ pub(super) fn sealed(n: u8) -> Sealed {
     Sealed { key_id: format!("k{n}"), bytes: vec![0, n, 255] }
 }
 
-fn hook(n: u128, on: &Database, events: &[HookEvent]) -> Hook {
+pub(super) fn hook(n: u128, on: &Database, events: &[HookEvent]) -> Hook {
     Hook {
         id: hook_id(n),
         database_id: on.id,
@@ -39,7 +39,7 @@ fn hook(n: u128, on: &Database, events: &[HookEvent]) -> Hook {
     }
 }
 
-fn event(n: u128, on: &Database) -> Event {
+pub(super) fn event(n: u128, on: &Database) -> Event {
     let kind = EventKind::BranchCreated { branch: reference("a") };
     Event {
         id: EventId::from_uuid(id(n)),
@@ -51,7 +51,7 @@ fn event(n: u128, on: &Database) -> Event {
     }
 }
 
-fn delivery(n: u128, hook: u128, event: u128, due: i64) -> Delivery {
+pub(super) fn delivery(n: u128, hook: u128, event: u128, due: i64) -> Delivery {
     Delivery {
         id: delivery_id(n),
         hook_id: hook_id(hook),

@@ -7,7 +7,7 @@ use branchyard_domain::entities::{Email, Invitation, LastUse, Session, User};
 use branchyard_domain::ports::{Metadata, WriteKeys};
 use branchyard_domain::values::{InvitationId, SessionId, Timestamp};
 
-fn session(n: u8, of: &User, expires_at: Timestamp) -> Session {
+pub(super) fn session(n: u8, of: &User, expires_at: Timestamp) -> Session {
     Session {
         id: SessionId::from_uuid(id(n.into())),
         user_id: of.id,

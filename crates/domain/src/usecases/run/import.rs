@@ -2,9 +2,11 @@
 
 use std::collections::HashSet;
 use std::io;
+use std::sync::Arc;
 
 use super::super::deadline::{FileDeadline, TimedFile};
 use super::super::imports::column_place;
+use super::super::progress::{CountedFile, ProgressStage, StageCounter};
 use super::super::pulls;
 use super::prefetch::ahead;
 use super::{LeasedRun, RunError, blame, failed, reached};
@@ -65,10 +67,15 @@ fn bring_in(
     let inner = run.inner;
     let engine = inner.ports.engine.as_ref();
     let deadline = FileDeadline::start(inner, inner.limits.import_timeout_ms);
-    let (id, parts, clock) = (upload.id, upload.num_parts, deadline.clone());
+    let is_script = request.file_type == FileType::Sql;
+    let stage = if is_script { ProgressStage::RunningScript } else { ProgressStage::CheckingFile };
+    // The count exists before the first byte is read.
+    let reading = begin(run, stage, Some(upload.content_length));
+    let (id, parts, clock, bytes) = (upload.id, upload.num_parts, deadline.clone(), reading.bytes());
     let open = move || {
         let file = inner.ports.blobs.open(id, parts).map_err(io::Error::other)?;
-        Ok(Box::new(TimedFile::new(file, clock.clone())) as Box<dyn ReadSeek>)
+        let file = Box::new(TimedFile::new(file, clock.clone()));
+        Ok(Box::new(CountedFile::new(file, Arc::clone(&bytes))) as Box<dyn ReadSeek>)
     };
     let author = user.signature(inner.now());
     let blame = |error| match error {
@@ -77,7 +84,7 @@ fn bring_in(
         }
         error => blame(error, false),
     };
-    if request.file_type == FileType::Sql {
+    if is_script {
         let target = (!request.table.is_empty()).then_some((request.table.as_str(), request.mode));
         let job = ScriptJob {
             base,
@@ -112,9 +119,13 @@ fn bring_in(
         author: &author,
         timeout: deadline.left(),
     };
-    // The count exists before the first row is read.
-    let count = inner.progress.begin(run.operation.id);
-    ahead(file, &targets, |rows| engine.import(database.id, &job, &mut count.of(rows)).map_err(blame))
+    let writing = begin(run, ProgressStage::WritingRows, file.row_count());
+    ahead(file, &targets, |rows| engine.import(database.id, &job, &mut writing.rows(rows)).map_err(blame))
+}
+
+/// Begins a stage of the import.
+fn begin<'a>(run: &LeasedRun<'a>, stage: ProgressStage, total: Option<u64>) -> StageCounter<'a> {
+    run.inner.progress.begin(run.operation.id, stage, total, run.inner.now())
 }
 
 /// The destination of each file column, and the treatment of the table.

@@ -5,7 +5,7 @@ use branchyard_domain::access::{Admin, DatabaseAccess};
 use branchyard_domain::entities::{Attempt, AttemptError, DeliveryDetails};
 use branchyard_domain::errors::HookError;
 use branchyard_domain::ports::DeliveryState;
-use branchyard_domain::values::{DeliveryId, Timestamp};
+use branchyard_domain::values::{DeliveryId, HookId, Timestamp};
 
 use super::hooks::{self, DeliveryItem, HookItem, address, hook_of};
 use super::{DatabaseSettingsNav, DatabaseSettingsSection};
@@ -83,6 +83,7 @@ struct DeliveryPage {
     frame: DatabaseFrame,
     sections: DatabaseSettingsNav,
     hook: String,
+    hook_id: HookId,
     delivery: DeliveryItem,
     /// Whether the delivery is expected to change soon.
     is_live: bool,
@@ -122,6 +123,7 @@ fn page(frame: DatabaseFrame, details: DeliveryDetails, now: Timestamp, form: Fi
         shell: LayoutContext::default(),
         sections: DatabaseSettingsNav::of(&frame, DatabaseSettingsSection::Hooks),
         hook: format!("{}/{}", address(&frame), details.delivery.hook_id),
+        hook_id: details.delivery.hook_id,
         is_live: details.delivery.is_pending() && details.delivery.run_attempts == 0,
         delivery,
         url: details.request.url,

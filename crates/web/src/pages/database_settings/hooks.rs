@@ -168,6 +168,7 @@ struct HookPage {
     frame: DatabaseFrame,
     sections: DatabaseSettingsNav,
     hook: HookItem,
+    hook_id: HookId,
     deliveries: Vec<DeliveryItem>,
     has_more: bool,
     is_live: bool,
@@ -192,7 +193,17 @@ async fn filled(visit: &PageContext, form: Filled) -> Result<HookPage, PageError
     let is_live = found.iter().any(|delivery| delivery.is_pending() && delivery.run_attempts == 0);
     let deliveries = found.iter().map(|delivery| DeliveryItem::of(delivery, &frame, now)).collect();
     let sections = DatabaseSettingsNav::of(&frame, DatabaseSettingsSection::Hooks);
-    Ok(HookPage { shell: LayoutContext::default(), frame, sections, hook, deliveries, has_more, is_live, form })
+    Ok(HookPage {
+        shell: LayoutContext::default(),
+        frame,
+        sections,
+        hook,
+        hook_id: id,
+        deliveries,
+        has_more,
+        is_live,
+        form,
+    })
 }
 
 /// `GET /{owner}/{database}/settings/hooks/{hook}/edit`

@@ -3,7 +3,7 @@
 use branchyard_domain::entities::{
     ImportMode, Operation, OperationFailure, OperationStatus, Outcome, PushTarget, RowProblem, Work,
 };
-use branchyard_domain::values::Timestamp;
+use branchyard_domain::values::{OperationId, Timestamp};
 
 use crate::database::DatabaseFrame;
 use crate::format::{self, Markup};
@@ -21,6 +21,7 @@ pub(crate) struct OperationLink {
 
 /// An operation as pages show it.
 pub(crate) struct OperationView {
+    pub(crate) id: OperationId,
     pub(crate) title: String,
     pub(crate) href: String,
     /// `Queued`, `Running`, `Succeeded`, `Failed`.
@@ -64,6 +65,7 @@ impl OperationView {
         };
         let end = operation.finished_at.unwrap_or(now);
         Self {
+            id: operation.id,
             title,
             href: format!("{}/operations/{}", frame.path, operation.id),
             status,

@@ -42,6 +42,7 @@ struct WrittenPage {
     shell: LayoutContext,
     frame: DatabaseFrame,
     standing: WriteStatus,
+    operation: OperationId,
     branch: String,
     statements: String,
     is_cut: bool,
@@ -54,6 +55,7 @@ struct WrittenPage {
 pub(crate) async fn show(visit: PageContext) -> PageResult {
     let (access, frame) = database::open::<Read>(&visit, DatabaseTab::Sql).await?;
     let operation = operation(&visit, &access).await?;
+    let id = operation.id;
     let is_concealed = operation.is_concealed();
     let Work::SqlWrite { from_branch, to_branch, statements, start, .. } = operation.work else {
         return Err(PageError::nothing_here());
@@ -75,7 +77,18 @@ pub(crate) async fn show(visit: PageContext) -> PageResult {
     let again = paths::with_query(&editor, &[("ref", &from), ("q", if is_cut { "" } else { &statements })]);
     let author = operation.created_by_name.to_string();
     let when = format::when(operation.created_at, visit.state.services.now());
-    visit.page(|shell| WrittenPage { shell, frame, standing, branch, statements, is_cut, author, when, again })
+    visit.page(|shell| WrittenPage {
+        shell,
+        frame,
+        standing,
+        operation: id,
+        branch,
+        statements,
+        is_cut,
+        author,
+        when,
+        again,
+    })
 }
 
 /// Returns the operation named in the path, if it belongs to this database.

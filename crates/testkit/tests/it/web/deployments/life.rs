@@ -1,7 +1,11 @@
 //! Backups, reboots, shutdown, start and deletion.
 
+use std::time::{Duration, Instant};
+
 use branchyard_testkit::{AMPLE, wait_for};
 
+use super::super::live::{CHANGED, OpenStream};
+use super::super::sign_up;
 use super::{DeploymentPagesHarness, GAUGES};
 
 #[test]
@@ -41,6 +45,29 @@ fn a_reboot_is_asked_for_and_ends_as_an_operation() {
     ada.settled(&format!("{GAUGES}/operations")).shows("Reboot").shows(">Succeeded<");
     ada.get(&format!("{GAUGES}/instances/00000000-0000-7000-8000-000000000000/reboot")).expect(404);
     ada.get(&format!("{GAUGES}/instances/nonsense/reboot")).expect(404);
+}
+
+#[test]
+fn an_open_page_learns_of_each_change_of_state() {
+    let harness = DeploymentPagesHarness::with_gauges();
+    let ada = &harness.ada;
+    ada.get(GAUGES).expect(200).shows(&format!("data-watch=\"{GAUGES}/live\""));
+    let mut stream = OpenStream::open(&harness.server, ada, &format!("{GAUGES}/live")).expect_open();
+    let shutdown = format!("{GAUGES}/shutdown");
+    let question = ada.get(&shutdown).expect(200);
+    ada.submit(&question, &shutdown, &[]).expect(303);
+    let asked = Instant::now();
+    // Each event has the page look. The last one comes with the last change.
+    while !ada.get(GAUGES).expect(200).text.contains(">Stopped<") {
+        assert!(asked.elapsed() < AMPLE, "it does not stop");
+        stream.until(CHANGED, AMPLE);
+    }
+    // A user without a role has no stream, and one who loses it has none any more.
+    let bob = sign_up(&harness.server, "bob");
+    OpenStream::open(&harness.server, &bob, &format!("{GAUGES}/live")).expect_status(404);
+    let page = ada.get("/").expect(200);
+    ada.submit(&page, "/sign-out", &[]).expect(303);
+    stream.ends("rights", Duration::from_secs(1));
 }
 
 #[test]
