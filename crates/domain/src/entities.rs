@@ -33,7 +33,7 @@ pub use commit::{
 };
 pub use database::{Collaborator, Database, DatabaseLocator, FileState, Role, Star, Visibility};
 pub use delivery::{Attempt, AttemptError, Delivery, DeliveryDetails, DeliveryStatus, Request};
-pub use edit::{EditRequest, EditedValue, NumberLiteral, RowEdit};
+pub use edit::{CellConflict, EditRequest, EditedValue, NumberLiteral, RowEdit};
 pub use event::{Event, EventKind, EventName, PullAction};
 pub use hook::{DisabledReason, Hook, HookEvent, HookSecret, PreviousSecret, Sealed};
 pub use log::{LogEntry, LogPosition, LogWalk};

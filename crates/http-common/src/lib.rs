@@ -36,6 +36,7 @@ mod config;
 mod csv;
 mod csv_file;
 mod download;
+mod edit_fields;
 mod export;
 mod field_text;
 mod fields;
@@ -106,6 +107,7 @@ pub use config::{
 pub use csv::{csv_header, csv_row};
 pub use csv_file::CsvFile;
 pub use download::{Download, DownloadWriter, Ending, First, Waiting, download_channel};
+pub use edit_fields::edit_fields;
 pub use export::{Export, ExportFormat, disposition};
 pub use field_text::{FieldText, HASH_PATTERN, NAME_PATTERN, NO_NUL_PATTERN, NOT_BLANK_PATTERN};
 pub use fields::{Fields, read_open};

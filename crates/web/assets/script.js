@@ -179,6 +179,15 @@ for (const busy of document.querySelectorAll("[data-busy]")) {
   addEventListener("pageshow", () => { busy.hidden = true; });
 }
 
+// Edits of tables that are not committed are kept in this browser until the person signs out (see table_editor/pending_edits.js).
+for (const form of document.querySelectorAll('form[action="/sign-out"]')) {
+  form.addEventListener("submit", () => {
+    try {
+      for (const key of Object.keys(localStorage)) if (key.startsWith("branchyard edits ")) localStorage.removeItem(key);
+    } catch { /* Storage is off. */ }
+  });
+}
+
 // Fields that the fragment of the address fills in: <input data-from-fragment>
 for (const field of document.querySelectorAll("input[data-from-fragment]")) {
   const text = decodeURIComponent(location.hash.slice(1));

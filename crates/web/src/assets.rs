@@ -39,9 +39,34 @@ const STYLES: &str = concat!(
     include_str!("../assets/reference.css")
 );
 
+/// The script that edits tables: a module, which only the pages of tables load.
+const EDITOR_SCRIPTS: &str = concat!(
+    include_str!("../assets/table_editor/values.js"),
+    include_str!("../assets/table_editor/pending_edits.js"),
+    include_str!("../assets/table_editor/known_values.js"),
+    include_str!("../assets/table_editor/rules.js"),
+    include_str!("../assets/table_editor/elements.js"),
+    include_str!("../assets/table_editor/cell_input.js"),
+    include_str!("../assets/table_editor/edit_grid.js"),
+    include_str!("../assets/table_editor/changes_view.js"),
+    include_str!("../assets/table_editor/conflicts.js"),
+    include_str!("../assets/table_editor/review.js"),
+    include_str!("../assets/table_editor/start.js")
+);
+
 static STYLE: LazyLock<Asset> = LazyLock::new(|| Asset::new("style", "css", "text/css; charset=utf-8", STYLES));
 static SCRIPT: LazyLock<Asset> =
     LazyLock::new(|| Asset::new("script", "js", "text/javascript; charset=utf-8", SCRIPTS));
+static EDITOR_SCRIPT: LazyLock<Asset> =
+    LazyLock::new(|| Asset::new("table_editor", "js", "text/javascript; charset=utf-8", EDITOR_SCRIPTS));
+static EDITOR_STYLE: LazyLock<Asset> = LazyLock::new(|| {
+    Asset::new(
+        "table_editor",
+        "css",
+        "text/css; charset=utf-8",
+        include_str!("../assets/table_editor/table_editor.css"),
+    )
+});
 static ICON: LazyLock<Asset> =
     LazyLock::new(|| Asset::new("icon", "svg", "image/svg+xml", include_str!("../assets/icon.svg")));
 
@@ -55,6 +80,16 @@ pub fn script() -> &'static str {
     &SCRIPT.path
 }
 
+/// Returns the path of the script that edits tables.
+pub fn editor_script() -> &'static str {
+    &EDITOR_SCRIPT.path
+}
+
+/// Returns the path of the style sheet of what edits tables.
+pub fn editor_style() -> &'static str {
+    &EDITOR_STYLE.path
+}
+
 /// Returns the path of the icon.
 pub fn icon() -> &'static str {
     &ICON.path
@@ -63,7 +98,7 @@ pub fn icon() -> &'static str {
 /// `GET /static/{file}`
 pub(crate) async fn get(file: web::Path<String>) -> Result<HttpResponse, PageError> {
     let wanted = format!("/static/{file}");
-    let all = [&*STYLE, &*SCRIPT, &*ICON];
+    let all = [&*STYLE, &*SCRIPT, &*EDITOR_SCRIPT, &*EDITOR_STYLE, &*ICON];
     let asset = all.into_iter().find(|asset| asset.path == wanted).ok_or_else(PageError::nothing_here)?;
     Ok(HttpResponse::Ok()
         .insert_header((header::CACHE_CONTROL, "public, max-age=31536000, immutable"))

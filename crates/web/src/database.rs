@@ -310,6 +310,30 @@ pub(crate) async fn open<L: Level>(
     Ok((access, frame))
 }
 
+/// Returns the branch of the query (`?ref=`) and its head. Without a ref, it is the default branch.
+///
+/// # Errors
+/// [`PageError::NoSuchRef`] for a tag, a commit, and a branch that does not exist.
+pub(crate) async fn branch_head<L: Level>(
+    visit: &PageContext,
+    access: &DatabaseAccess<L>,
+    frame: &DatabaseFrame,
+) -> Result<(String, CommitHash), PageError> {
+    let branch = visit.parameter("ref").unwrap_or_else(|| frame.default_branch.clone());
+    let (access, name) = (access.clone(), branch.clone());
+    let found = visit
+        .read(move |hub| match hub.branches().get(&access, &name) {
+            Ok(branch) => Ok(Some(branch.head)),
+            Err(RefError::NoSuchBranch(_)) => Ok(None),
+            Err(other) => Err(other),
+        })
+        .await?;
+    match found {
+        Some(head) => Ok((branch, head)),
+        None => Err(PageError::NoSuchRef { name: branch, database: frame.path.clone() }),
+    }
+}
+
 /// Resolves the ref of the query (`?ref=`) to a commit. Without a ref, it is the head of the default branch.
 pub(crate) async fn at<L: Level>(
     visit: &PageContext,

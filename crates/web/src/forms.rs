@@ -3,6 +3,7 @@
 use std::ops::Deref;
 
 use actix_web::dev::Payload;
+use actix_web::web::Bytes;
 use actix_web::{FromRequest, HttpRequest, web};
 use branchyard_http_common::BodyRoom;
 use branchyard_http_common::{HandlerError, MAX_FORM_BYTES};
@@ -93,6 +94,41 @@ impl CheckedPost {
         let is_ours = csrf::has_token(&visit.state, request, visit.secret.expose(), form.get(csrf::FIELD));
         let posted = FormPost { visit, form, room: read.room };
         Ok(if is_ours { Self::Ours(posted) } else { Self::OutOfDate(posted) })
+    }
+}
+
+/// A body in JSON that a script of a page of this session sent, with its visit. Its length is limited as that of the API's bodies.
+pub(crate) struct JsonPost {
+    visit: PageContext,
+    pub(crate) body: Bytes,
+    #[expect(dead_code, reason = "held for as long as the body")]
+    room: BodyRoom,
+}
+
+impl Deref for JsonPost {
+    type Target = PageContext;
+
+    fn deref(&self) -> &PageContext {
+        &self.visit
+    }
+}
+
+impl FromRequest for JsonPost {
+    type Error = PageError;
+    type Future = LocalBoxFuture<'static, Result<Self, PageError>>;
+
+    fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
+        let (request, payload) = (request.clone(), payload.take());
+        Box::pin(async move {
+            let visit = PageContext::begin(&request).await?;
+            let is_ours = csrf::is_from_here(&visit.state, &request)
+                && csrf::has_token(&visit.state, &request, visit.secret.expose(), None);
+            if !is_ours {
+                return Err(PageError::ForeignForm);
+            }
+            let read = visit.read_form(payload, visit.state.config.max_json_body_bytes).await?;
+            Ok(Self { visit, body: read.bytes, room: read.room })
+        })
     }
 }
 

@@ -100,6 +100,16 @@ impl LayoutContext {
         assets::script()
     }
 
+    /// Returns the path of the script that edits tables.
+    pub(crate) fn editor_script(&self) -> &'static str {
+        assets::editor_script()
+    }
+
+    /// Returns the path of the style sheet of what edits tables.
+    pub(crate) fn editor_style(&self) -> &'static str {
+        assets::editor_style()
+    }
+
     /// Returns the path of the icon.
     pub(crate) fn icon(&self) -> &'static str {
         assets::icon()

@@ -108,6 +108,6 @@ impl<'a> Links<'a> {
 }
 
 /// Returns the columns that a foreign key references.
-fn referred<'k>(key: &'k ForeignKey, table: &'k TableSchema) -> &'k [String] {
+pub(crate) fn referred<'k>(key: &'k ForeignKey, table: &'k TableSchema) -> &'k [String] {
     if key.references_columns.is_empty() { &table.primary_key } else { &key.references_columns }
 }

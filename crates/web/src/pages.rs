@@ -42,6 +42,7 @@ mod sign_up;
 mod sql;
 mod stars;
 mod table;
+mod table_editor;
 mod tags;
 mod theme;
 
@@ -109,6 +110,7 @@ pub(crate) fn routes(config: &mut web::ServiceConfig) {
         .route("/{owner}/{database}/tables/{table}/history", web::get().to(row_history::show))
         .route("/{owner}/{database}/tables/{table}/values", web::get().to(column_values::show))
         .route("/{owner}/{database}/tables/{table}/cell", web::get().to(cell::show))
+        .configure(of_table_editor)
         .route("/{owner}/{database}/tables/{table}", web::get().to(table::show))
         .configure(sql_and_history)
         .configure(of_pulls)
@@ -249,6 +251,15 @@ fn sql_and_history(config: &mut web::ServiceConfig) {
         .route("/{owner}/{database}/commits/{commit}", web::get().to(commit::show))
         .route("/{owner}/{database}/compare", web::get().to(compare::choose))
         .route("/{owner}/{database}/compare/{range:.+}", web::get().to(compare::show));
+}
+
+/// Registers what the editor of the grid asks for.
+fn of_table_editor(config: &mut web::ServiceConfig) {
+    config
+        .route("/{owner}/{database}/tables/{table}/sheet", web::get().to(table_editor::sheet))
+        .route("/{owner}/{database}/tables/{table}/choices", web::get().to(table_editor::choices))
+        .route("/{owner}/{database}/tables/{table}/edits", web::post().to(table_editor::commit))
+        .route("/{owner}/{database}/tables/{table}/edits/check", web::post().to(table_editor::check));
 }
 
 /// Registers the pages of pull requests.

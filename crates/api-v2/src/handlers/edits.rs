@@ -1,9 +1,8 @@
 use branchyard_domain::access::Write;
-use branchyard_domain::entities::{Operation, RowEdit};
-use branchyard_domain::usecases::{NewEdit, Operations};
-use branchyard_domain::values::{CommitPrefix, LongText, RefName};
+use branchyard_domain::entities::Operation;
+use branchyard_domain::usecases::NewEdit;
 use branchyard_http_common::methods::post;
-use branchyard_http_common::{Endpoint, Fields, RequestBody, RequestContext, Words, section};
+use branchyard_http_common::{Endpoint, RequestBody, RequestContext, edit_fields, section};
 use branchyard_openapi::Success;
 use serde_json::json;
 
@@ -44,7 +43,7 @@ async fn queue_edit(call: &RequestContext) -> HandlerResult {
     call.effect(key, move |hub, once| hub.operations().edit(&access, wanted, once), queued).await
 }
 
-const EDIT: RequestBody<NewEdit> = RequestBody::closed("EditRowsRequest", edit).example(|| {
+const EDIT: RequestBody<NewEdit> = RequestBody::closed("EditRowsRequest", edit_fields).example(|| {
     json!({
         "branch": "main",
         "base": "a41f0c77e2b95d3086c4d1e9f7021b6538ad90ce",
@@ -55,52 +54,3 @@ const EDIT: RequestBody<NewEdit> = RequestBody::closed("EditRowsRequest", edit).
         ],
     })
 });
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum EditWord {
-    Insert,
-    Update,
-    Delete,
-}
-
-const OPS: Words<EditWord> =
-    Words::inline(&[("insert", EditWord::Insert), ("update", EditWord::Update), ("delete", EditWord::Delete)]);
-
-fn edit(fields: &Fields<'_>) -> Option<NewEdit> {
-    let branch = fields.doc("The branch that was edited.").required_text("branch");
-    let base = fields.doc("The commit whose rows were shown.").required::<CommitPrefix>("base");
-    let to_branch = fields
-        .doc("The branch to commit to, created from the head of `branch` if missing. Default: `branch`.")
-        .optional::<RefName>("to_branch");
-    let message = fields.optional::<LongText>("message");
-    let rows = fields.doc("At least 1, at most 10,000.").required_objects("rows", row);
-    let most = Operations::MOST_EDITED_ROWS;
-    match rows.as_ref().map(Vec::len) {
-        Some(0) => fields.fault("rows", "must not be empty"),
-        Some(count) if count > most => {
-            fields.fault("rows", format!("has {count} rows; at most {most} are edited at once"))
-        }
-        Some(_) | None => {}
-    }
-    Some(NewEdit { branch: branch?, to_branch, base: base?, table: String::new(), rows: rows?, message })
-}
-
-fn row(fields: &Fields<'_>) -> Option<RowEdit> {
-    let op = fields.required_choice("op", &OPS);
-    let key = fields.cells("key");
-    let set = fields.cells("set");
-    let (op, key, set) = (op?, key?, set?);
-    match op {
-        EditWord::Insert if fields.has("key") => {
-            fields.fault("key", "belongs to update and delete");
-            None
-        }
-        EditWord::Insert => Some(RowEdit::Insert { set }),
-        EditWord::Update => Some(RowEdit::Update { key, set }),
-        EditWord::Delete if fields.has("set") => {
-            fields.fault("set", "belongs to insert and update");
-            None
-        }
-        EditWord::Delete => Some(RowEdit::Delete { key }),
-    }
-}

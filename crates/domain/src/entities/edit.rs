@@ -144,3 +144,18 @@ impl EditRequest {
         self.message.len() + self.rows.iter().map(RowEdit::bytes).sum::<usize>()
     }
 }
+
+/// A cell that others changed after the rows of an edit were read.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CellConflict {
+    /// The position of the row in the edit, from 1.
+    pub line: u64,
+    /// The column.
+    pub column: String,
+    /// The value at the base. `None` if there was no row.
+    pub base: Option<Cell>,
+    /// The value that the branch has now. `None` if the row is gone.
+    pub current: Option<Cell>,
+    /// The value of the edit. `None` if it deletes the row.
+    pub wanted: Option<EditedValue>,
+}

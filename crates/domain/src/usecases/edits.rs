@@ -11,9 +11,12 @@ use data_encoding::HEXUPPER;
 use super::{IdempotencyRecord, Inner, Operations, revisions};
 use crate::access::visibility::live;
 use crate::access::{DatabaseAccess, Write};
-use crate::entities::{Cell, EditRequest, EditedValue, Operation, RowEdit, RowProblem, TableKind, TableSchema, Work};
+use crate::entities::{
+    Branch, Cell, CellConflict, Database, EditRequest, EditedValue, Operation, RowEdit, RowProblem, TableKind,
+    TableSchema, Work,
+};
 use crate::errors::{EditError, EditFault, OperationError, PortError};
-use crate::ports::{CancellationToken, CollectedRows, Engine, EngineError, ReadQuery, WriteKeys};
+use crate::ports::{CancellationToken, CollectedRows, Engine, EngineError, ReadQuery, Transaction, WriteKeys};
 use crate::values::{CommitHash, CommitPrefix, DatabaseId, LongText, RefName, Revision};
 
 /// Number of rows looked up by one statement. The engine's limit of a compound statement is 500.
@@ -56,27 +59,55 @@ impl Operations<'_> {
         once: Option<&IdempotencyRecord<'_, Operation>>,
     ) -> Result<Operation, OperationError> {
         let inner = self.inner();
-        let base = revisions::revision(inner, access.database(), &Revision::Commit(wanted.base.clone()));
-        let base = base.map_err(EditError::Base)?;
+        let base = base_of(inner, access, &wanted)?;
         let table = check(inner, access.database().id, &base, &wanted)?;
         let now = inner.now();
         let mut tx = inner.ports.metadata.write(&WriteKeys::database(access.database().id))?;
         let database = live(tx.as_mut(), access.database().id)?;
-        let missing = || OperationError::NoSuchBranch(wanted.branch.clone());
-        let branch = RefName::parse(&wanted.branch).map_err(|_| missing())?;
-        let branch = tx.branches().get(database.id, &branch)?.ok_or_else(missing)?.name;
-        let count = wanted.rows.len();
-        let message = wanted.message.map(LongText::into_string).filter(|text| !text.trim().is_empty());
-        let rows = if count == 1 { "row" } else { "rows" };
-        let message = message.unwrap_or_else(|| format!("Edit {count} {rows} of {table}"));
-        let to_branch = wanted.to_branch.unwrap_or_else(|| branch.clone());
-        let work = Work::Edit(EditRequest { branch, to_branch, base, table, rows: wanted.rows, message });
+        let branch = edited_branch(tx.as_mut(), &database, &wanted)?.name;
+        let work = Work::Edit(request(wanted, branch, base, table));
         self.accept(tx, &database, access.who(), work, now, once)
     }
 }
 
+/// Returns the branch that was edited.
+pub(super) fn edited_branch(
+    tx: &mut dyn Transaction,
+    database: &Database,
+    wanted: &NewEdit,
+) -> Result<Branch, OperationError> {
+    let missing = || OperationError::NoSuchBranch(wanted.branch.clone());
+    let name = RefName::parse(&wanted.branch).map_err(|_| missing())?;
+    tx.branches().get(database.id, &name)?.ok_or_else(missing)
+}
+
+/// Returns the input of the operation for an edit that was checked.
+pub(super) fn request(wanted: NewEdit, branch: RefName, base: CommitHash, table: String) -> EditRequest {
+    let count = wanted.rows.len();
+    let message = wanted.message.map(LongText::into_string).filter(|text| !text.trim().is_empty());
+    let rows = if count == 1 { "row" } else { "rows" };
+    let message = message.unwrap_or_else(|| format!("Edit {count} {rows} of {table}"));
+    let to_branch = wanted.to_branch.unwrap_or_else(|| branch.clone());
+    EditRequest { branch, to_branch, base, table, rows: wanted.rows, message }
+}
+
+/// Returns the commit whose rows were edited.
+pub(super) fn base_of(
+    inner: &Inner,
+    access: &DatabaseAccess<Write>,
+    wanted: &NewEdit,
+) -> Result<CommitHash, EditError> {
+    let base = revisions::revision(inner, access.database(), &Revision::Commit(wanted.base.clone()));
+    base.map_err(EditError::Base)
+}
+
 /// Checks that the rows fit the table at the base. Returns its name as it is written there.
-fn check(inner: &Inner, database: DatabaseId, base: &CommitHash, wanted: &NewEdit) -> Result<String, EditError> {
+pub(super) fn check(
+    inner: &Inner,
+    database: DatabaseId,
+    base: &CommitHash,
+    wanted: &NewEdit,
+) -> Result<String, EditError> {
     let schema = find_table(inner.ports.engine.as_ref(), database, base, &wanted.table)?;
     let schema = schema.ok_or_else(|| EditError::NoSuchTable(wanted.table.clone()))?;
     let mut faults = Vec::new();
@@ -136,7 +167,9 @@ pub(super) enum EditFailure {
     /// Rows that the edit names do not exist at its base.
     NoSuchRows(Vec<RowProblem>),
     /// Cells that the edit touches changed since.
-    Conflicts(Vec<RowProblem>),
+    Conflicts(Vec<CellConflict>),
+    /// The rows cannot be compared, because the table has another definition now, for example.
+    Incomparable(String),
     /// A port failed.
     Port(PortError),
 }
@@ -147,18 +180,19 @@ impl<E: Into<PortError>> From<E> for EditFailure {
     }
 }
 
-/// Returns the statements that apply an edit to the commit `head`, if the cells that it touches are the same there as at its base.
+/// Returns the statements that apply an edit to the commit `head`, one for each row, if the cells that it touches are the same there as at
+/// its base.
 pub(super) fn statements(
     engine: &dyn Engine,
     database: DatabaseId,
     edit: &EditRequest,
     head: &CommitHash,
     timeout: Duration,
-) -> Result<String, EditFailure> {
+) -> Result<Vec<String>, EditFailure> {
     let sides = Sides { engine, database, timeout, edit };
     let old = find_table(engine, database, &edit.base, &edit.table)?.ok_or(EditFailure::NoSuchTable)?;
     let new = find_table(engine, database, head, &edit.table)?.ok_or(EditFailure::NoSuchTable)?;
-    let (mut missing, mut conflicts, mut sql) = (Vec::new(), Vec::new(), String::new());
+    let (mut missing, mut conflicts, mut statements) = (Vec::new(), Vec::new(), Vec::new());
     let mut line = 0;
     for rows in edit.rows.chunks(AT_ONCE) {
         let base = sides.find(&edit.base, &old, rows)?;
@@ -166,12 +200,12 @@ pub(super) fn statements(
         for ((row, base), ours) in rows.iter().zip(base).zip(ours) {
             line += 1;
             if base.is_none() && row.key().is_some() {
-                missing.push(problem(line, None, "there was no row with this key".to_owned()));
+                let detail = "there was no row with this key".to_owned();
+                missing.push(RowProblem { line, column: None, detail });
             } else {
                 conflicts.extend(compare(line, row, (&old, base.as_deref()), (&new, ours.as_deref())));
             }
-            sql.push_str(&statement(&new.name, row));
-            sql.push_str(";\n");
+            statements.push(format!("{};\n", statement(&new.name, row)));
         }
         if missing.len().max(conflicts.len()) >= MOST_PROBLEMS {
             break;
@@ -182,12 +216,8 @@ pub(super) fn statements(
     match (missing.is_empty(), conflicts.is_empty()) {
         (false, _) => Err(EditFailure::NoSuchRows(missing)),
         (true, false) => Err(EditFailure::Conflicts(conflicts)),
-        (true, true) => Ok(sql),
+        (true, true) => Ok(statements),
     }
-}
-
-fn problem(line: u64, column: Option<&str>, detail: String) -> RowProblem {
-    RowProblem { line, column: column.map(str::to_owned), detail }
 }
 
 /// The rows of a table at a commit.
@@ -225,7 +255,7 @@ impl Sides<'_> {
             // The key has other columns here, for example.
             Err(EngineError::Sql { failure, .. }) => {
                 let detail = format!("the rows of {} cannot be compared: {failure}", self.edit.table);
-                return Err(EditFailure::Conflicts(vec![problem(1, None, detail)]));
+                return Err(EditFailure::Incomparable(detail));
             }
             Err(error) => return Err(error.into()),
         }
@@ -260,22 +290,24 @@ fn compare(
     edit: &RowEdit,
     (old, base): (&TableSchema, Option<&[Cell]>),
     (new, ours): (&TableSchema, Option<&[Cell]>),
-) -> Vec<RowProblem> {
+) -> Vec<CellConflict> {
     let cell = |schema: &TableSchema, row: Option<&[Cell]>, name: &str| -> Option<Cell> {
         let at = schema.columns.iter().position(|column| column.name.eq_ignore_ascii_case(name))?;
         row?.get(at).cloned()
     };
-    let three = |name: &str, theirs: &str| {
-        let side = |cell: Option<Cell>| cell.map_or_else(|| "nothing".to_owned(), |cell| shown(&cell));
-        let (base, ours) = (side(cell(old, base, name)), side(cell(new, ours, name)));
-        problem(line, Some(name), format!("was {base} at the base, is {ours} now, and would become {theirs}"))
+    let three = |name: &str, wanted: Option<&EditedValue>| CellConflict {
+        line,
+        column: name.to_owned(),
+        base: cell(old, base, name),
+        current: cell(new, ours, name),
+        wanted: wanted.cloned(),
     };
     match (edit, ours) {
         (RowEdit::Insert { set }, Some(_)) if base.is_none() => {
             let differs = |(name, value): &&(String, EditedValue)| {
                 cell(new, ours, name).is_none_or(|now| !value.is_shown_by(&now))
             };
-            set.iter().filter(differs).map(|(name, value)| three(name, &shown_value(value))).collect()
+            set.iter().filter(differs).map(|(name, value)| three(name, Some(value))).collect()
         }
         // Without a new row of the key, or with one that was there before, the statement decides.
         (RowEdit::Insert { .. }, _) => Vec::new(),
@@ -284,15 +316,26 @@ fn compare(
                 let (was, now) = (cell(old, base, name), cell(new, ours, name));
                 was != now && now.is_none_or(|now| !value.is_shown_by(&now))
             };
-            set.iter().filter(changed).map(|(name, value)| three(name, &shown_value(value))).collect()
+            set.iter().filter(changed).map(|(name, value)| three(name, Some(value))).collect()
         }
         // Both sides removed it.
         (RowEdit::Delete { .. }, None) => Vec::new(),
         (RowEdit::Delete { .. }, Some(_)) => {
             let names = old.columns.iter().map(|column| column.name.as_str());
             let changed = names.filter(|name| cell(old, base, name) != cell(new, ours, name));
-            changed.map(|name| three(name, "nothing")).collect()
+            changed.map(|name| three(name, None)).collect()
         }
+    }
+}
+
+impl CellConflict {
+    /// Returns the conflict in words.
+    pub(super) fn problem(&self) -> RowProblem {
+        let stored = |cell: &Option<Cell>| cell.as_ref().map_or_else(|| "nothing".to_owned(), shown);
+        let (base, current) = (stored(&self.base), stored(&self.current));
+        let wanted = self.wanted.as_ref().map_or_else(|| "nothing".to_owned(), shown_value);
+        let detail = format!("was {base} at the base, is {current} now, and would become {wanted}");
+        RowProblem { line: self.line, column: Some(self.column.clone()), detail }
     }
 }
 

@@ -10,7 +10,7 @@ use crate::access::visibility::live;
 use crate::access::{DatabaseAccess, Write};
 use crate::errors::{OperationError, PortError};
 use crate::ports::{EngineError, PreviewJob, PreviewPlace, PreviewRefusal, Previewed, SqlFailure, WritePreview};
-use crate::values::{AccountId, CommitHash};
+use crate::values::{AccountId, CommitHash, DatabaseId};
 
 /// Time limit of a preview, which keeps other writers of its database waiting.
 pub(super) const TIME: Duration = Duration::from_secs(5);
@@ -53,13 +53,17 @@ pub struct PreviewReport {
 pub(crate) struct RunningPreviews(Mutex<Vec<AccountId>>);
 
 /// The right to run a preview, until dropped.
-struct PreviewSlot<'a> {
+pub(super) struct PreviewSlot<'a> {
     running: &'a RunningPreviews,
     user: AccountId,
 }
 
 impl RunningPreviews {
-    fn begin(&self, user: AccountId) -> Result<PreviewSlot<'_>, EngineError> {
+    /// Reserves a place for a preview of a user.
+    ///
+    /// # Errors
+    /// [`EngineError::Busy`] if all places, or those of the user, are taken.
+    pub(super) fn begin(&self, user: AccountId) -> Result<PreviewSlot<'_>, EngineError> {
         let mut running = self.0.lock();
         if running.len() >= AT_ONCE || running.iter().filter(|other| **other == user).count() >= PER_USER {
             return Err(EngineError::Busy);
@@ -94,21 +98,31 @@ pub(super) fn preview(
     {
         return Err(OperationError::OtherHead { branch: wanted.to_branch.clone(), head: base });
     }
+    let end = try_statements(inner, database.id, (&base, &wanted.statements), TIME)?;
+    Ok(PreviewReport { base, end })
+}
+
+/// Runs statements on a commit for at most `timeout`, and undoes them.
+pub(super) fn try_statements(
+    inner: &Inner,
+    database: DatabaseId,
+    (base, statements): (&CommitHash, &str),
+    timeout: Duration,
+) -> Result<PreviewEnd, PortError> {
     let job = PreviewJob {
-        base: &base,
-        statements: &wanted.statements,
-        timeout: TIME.min(Duration::from_millis(inner.limits.write_timeout_ms)),
+        base,
+        statements,
+        timeout: timeout.min(Duration::from_millis(inner.limits.write_timeout_ms)),
         rows: ROWS,
         bytes: BYTES,
         place: PreviewPlace::File,
     };
-    let end = match inner.ports.engine.preview_write(database.id, &job) {
-        Ok(Previewed::Changes(preview)) => PreviewEnd::Changes(preview),
-        Ok(Previewed::Refused(refusal)) => PreviewEnd::Refused(refusal),
-        Err(EngineError::Sql { failure, statement }) => PreviewEnd::Failed { failure, statement },
-        Err(other) => return Err(PortError::from(other).into()),
-    };
-    Ok(PreviewReport { base, end })
+    match inner.ports.engine.preview_write(database, &job) {
+        Ok(Previewed::Changes(preview)) => Ok(PreviewEnd::Changes(preview)),
+        Ok(Previewed::Refused(refusal)) => Ok(PreviewEnd::Refused(refusal)),
+        Err(EngineError::Sql { failure, statement }) => Ok(PreviewEnd::Failed { failure, statement }),
+        Err(other) => Err(other.into()),
+    }
 }
 
 #[cfg(test)]

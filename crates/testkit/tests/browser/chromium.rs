@@ -233,6 +233,40 @@ impl Chromium {
         self.runtime.block_on(self.find(css).click()).unwrap();
     }
 
+    /// Clicks an element twice.
+    #[track_caller]
+    pub(super) fn double_click(&self, css: &str) {
+        let (x, y) = self.middle(css);
+        for count in [1, 2] {
+            for kind in ["mousePressed", "mouseReleased"] {
+                let event = json!({"type": kind, "x": x, "y": y, "button": "left", "clickCount": count});
+                self.devtools("Input.dispatchMouseEvent", event);
+            }
+        }
+    }
+
+    /// Taps an element, as on a phone.
+    #[track_caller]
+    pub(super) fn tap(&self, css: &str) {
+        let (x, y) = self.middle(css);
+        self.devtools("Emulation.setTouchEmulationEnabled", json!({"enabled": true}));
+        self.devtools("Input.dispatchTouchEvent", json!({"type": "touchStart", "touchPoints": [{"x": x, "y": y}]}));
+        self.devtools("Input.dispatchTouchEvent", json!({"type": "touchEnd", "touchPoints": []}));
+    }
+
+    /// Scrolls to an element, and returns its middle in the window.
+    #[track_caller]
+    fn middle(&self, css: &str) -> (f64, f64) {
+        self.find(css);
+        let script = format!(
+            "const found = document.querySelector({}); found.scrollIntoView({{block: 'center'}}); \
+             const box = found.getBoundingClientRect(); return [box.x + box.width / 2, box.y + box.height / 2]",
+            json!(css)
+        );
+        let middle = self.run(&script);
+        (middle[0].as_f64().unwrap(), middle[1].as_f64().unwrap())
+    }
+
     /// Clicks a submit button, and waits for the next page.
     #[track_caller]
     pub(super) fn send(&self, css: &str) {

@@ -112,6 +112,7 @@ fn pages(server: &Server, chromium: &Chromium) -> Vec<(&'static str, String)> {
         ("sql-write", "sql/write?q=update+rivers+set+km+=+1230+where+id+=+1"),
         ("row", "tables/rivers/row?column=id&test=eq&value=1"),
         ("row-edit", "tables/rivers/edit?column=id&test=eq&value=1"),
+        ("table-edit", "tables/rivers#edit"),
         ("row-blame", "tables/rivers/row?column=id&test=eq&value=1&blame=1"),
         ("row-history", "tables/rivers/history?key=%7B%22id%22%3A%221%22%7D"),
         ("table-history", "tables/rivers/history"),
@@ -239,6 +240,8 @@ const NO_PAGES: &[&str] = &[
     "/{owner}/{database}/export",
     "/{owner}/{database}/tables/{table}/csv",
     "/{owner}/{database}/tables/{table}/cell",
+    "/{owner}/{database}/tables/{table}/sheet",
+    "/{owner}/{database}/tables/{table}/choices",
     "/{owner}/{database}/sql.csv",
     "/{owner}/{database}/zip",
 ];
@@ -332,6 +335,9 @@ fn look_at(chromium: &Chromium, pages: &[(&'static str, String)]) -> Vec<String>
             chromium.theme(theme);
             for (name, path) in &pages {
                 chromium.go(path);
+                if path.ends_with("#edit") {
+                    chromium.shows("#edit-status", "Nothing is changed yet");
+                }
                 chromium.screenshot(name, theme, width);
                 if chromium.overflows() {
                     faults.push(format!("{path} is wider than {width} pixels"));

@@ -17,4 +17,5 @@ mod forks;
 mod gallery;
 mod grid;
 mod pulls;
+mod table_editor;
 mod workbench;

@@ -32,6 +32,7 @@ mod rivers;
 mod row_histories;
 mod settings;
 mod stars;
+mod table_editor;
 mod workbench;
 mod writes;
 

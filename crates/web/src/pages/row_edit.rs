@@ -3,7 +3,7 @@
 use askama::Template;
 use branchyard_domain::access::{DatabaseAccess, Read, Write};
 use branchyard_domain::entities::{EditedValue, FailureKind, OperationStatus, RowEdit, TableKind, TableSchema};
-use branchyard_domain::errors::{OperationError, PortError, ReadError, RefError};
+use branchyard_domain::errors::{OperationError, PortError, ReadError};
 use branchyard_domain::usecases::{LookEnd, NewEdit};
 use branchyard_domain::values::{CommitHash, CommitPrefix, LongText, RefName};
 
@@ -79,16 +79,7 @@ struct EditedRow {
 /// Reads the branch, the table, and the row that the query or the submitted key names.
 async fn load(visit: &PageContext, looking: Looking) -> Result<EditedRow, PageError> {
     let (access, frame) = database::open::<Write>(visit, DatabaseTab::Tables).await?;
-    let branch = visit.parameter("ref").unwrap_or_else(|| frame.default_branch.clone());
-    let (of, name) = (access.clone(), branch.clone());
-    let found = visit
-        .read(move |hub| match hub.branches().get(&of, &name) {
-            Ok(branch) => Ok(Some(branch.head)),
-            Err(RefError::NoSuchBranch(_)) => Ok(None),
-            Err(other) => Err(other),
-        })
-        .await?;
-    let head = found.ok_or_else(|| PageError::NoSuchRef { name: branch.clone(), database: frame.path.clone() })?;
+    let (branch, head) = database::branch_head(visit, &access, &frame).await?;
     let (seen, _) = database::open::<Read>(visit, DatabaseTab::Tables).await?;
     let (state, commit, table) = (visit.state.clone(), head.clone(), visit.segment("table"));
     let is_new = looking.tests.is_empty();

@@ -10,6 +10,7 @@ use branchyard_domain::ports::{Selected, SqlFailure, Test};
 use branchyard_domain::usecases::LookEnd;
 
 use super::downloads::DownloadMenu;
+use super::table_editor::EditorPlace;
 use crate::api_snippets::ApiSnippets;
 use crate::database::{self, DatabaseFrame, DatabaseTab, ShownVersion};
 use crate::format;
@@ -112,6 +113,8 @@ struct TablePage {
     is_first: bool,
     pages: PageLinks,
     download: DownloadMenu,
+    /// For viewers who can write to a branch that is shown.
+    editor: Option<EditorPlace>,
     sql: String,
     history: String,
     time: TimeSteps,
@@ -193,6 +196,8 @@ pub(crate) async fn show(visit: PageContext) -> PageResult {
     let query = [("ref", frame.asked_ref.as_str()), ("q", &statement)];
     let sql = crate::paths::with_query(&format!("{}/sql", frame.path), &query);
     let api = api_snippets(&visit, &access, &frame, &at.commit, &format!("{statement}\nLIMIT {page_rows}"));
+    let may_edit = frame.may_write && schema.kind == TableKind::Table && at.kind == "branch";
+    let editor = may_edit.then(|| EditorPlace::of(&visit, &frame, &path, &at.name, &looking)).flatten();
     let sizes = PAGE_SIZES.map(|rows| PageSize {
         rows,
         href: looking.of_rows(rows).address(&path, &frame.asked_ref),
@@ -219,6 +224,7 @@ pub(crate) async fn show(visit: PageContext) -> PageResult {
         is_first,
         pages,
         download,
+        editor,
         sql,
         api,
         history,

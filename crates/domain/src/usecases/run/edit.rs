@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{LeasedRun, RunError, blame, failed, reached};
-use crate::entities::{EditRequest, FailureKind, OperationFailure, Outcome, Role, RowProblem};
+use crate::entities::{CellConflict, EditRequest, FailureKind, OperationFailure, Outcome, Role, RowProblem};
 use crate::ports::{MergeOutcome, WriteJob};
 use crate::usecases::edits::{self, EditFailure};
 use crate::usecases::revisions;
@@ -28,7 +28,7 @@ pub(super) fn run(run: &LeasedRun<'_>, edit: &EditRequest) -> Result<(), RunErro
     let author = user.signature(inner.now());
     let job = WriteJob {
         base: head,
-        statements: &statements,
+        statements: &statements.concat(),
         message: &edit.message,
         then_merge: None,
         author: &author,
@@ -62,8 +62,13 @@ fn failure(edit: &EditRequest, why: EditFailure) -> RunError {
         EditFailure::NoSuchRows(rows) => {
             with(FailureKind::Content, format!("{} has no row with the key of an edit", edit.table), rows)
         }
-        EditFailure::Conflicts(rows) => {
+        EditFailure::Conflicts(cells) => {
+            let rows: Vec<RowProblem> = cells.iter().map(CellConflict::problem).collect();
             let detail = format!("{} of {} changed since they were read", count(&rows), edit.table);
+            with(FailureKind::MergeConflict, detail, rows)
+        }
+        EditFailure::Incomparable(detail) => {
+            let rows = vec![RowProblem { line: 1, column: None, detail: detail.clone() }];
             with(FailureKind::MergeConflict, detail, rows)
         }
         EditFailure::Port(fault) => RunError::Port(fault),
