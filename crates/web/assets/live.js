@@ -24,6 +24,8 @@
     offerCopies(fresh);
     part.replaceWith(fresh);
   };
+  // isBehind: the last fetch failed, so that a change may not be shown yet.
+  let isOver = false, isFetching = false, isChanged = false, isBehind = false;
   // Returns false if the page is no longer the viewer's.
   const fetchParts = async () => {
     try {
@@ -36,17 +38,17 @@
         const fresh = page.getElementById(part.id);
         if (fresh) replace(part, withoutHints(fresh)); else part.removeAttribute("data-live");
       }
-    } catch { /* The server is busy or restarting. */ }
+      isBehind = false;
+    } catch { isBehind = true; /* The server is busy or restarting. */ }
     return true;
   };
 
-  let isOver = false, isFetching = false, isChanged = false;
   let timer = 0, wait = 400, lastFetch = 0;
   let stream = null, isOpen = false, mayOpenAt = 0;
   const plan = (after) => { clearTimeout(timer); timer = setTimeout(look, after); };
   // The pause before the next fetch. With a stream it is for what changes with time, such as costs, and for an event that was lost.
   const pause = () => {
-    if (isOpen) return 15000;
+    if (isOpen && !isBehind) return 15000;
     wait = Math.min(wait * 1.3, 5000);
     if (!follows()) return wait;
     return Date.now() - lastUse < 300000 ? 2400 : 10000;

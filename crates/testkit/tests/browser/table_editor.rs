@@ -393,7 +393,7 @@ fn everything_is_done_by_keys() {
     chromium.shows(&cell(1, 2), "Rhine!");
     chromium.shows(&cell(1, 4), "NULL");
     chromium.shows(&cell(1, 5), "x");
-    assert_eq!(chromium.property(&cell(2, 5), "tabIndex"), "0", "Enter goes down");
+    assert!(chromium.has(&format!("{}[tabindex='0']", cell(2, 5))), "Enter goes down");
     chromium.press("#edit-rows td[tabindex='0']", &format!("{CONTROL}z{RELEASE}"));
     chromium.shows(&cell(1, 5), "NULL");
     // Escape leaves the grid for the tools; Tab leads to the button that commits.

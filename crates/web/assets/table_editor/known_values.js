@@ -17,7 +17,7 @@ class KnownValues {
     return [key, this.columns.get(key)];
   }
 
-  // Returns whether the value exists. `undefined` if that is not known yet; then the server is asked.
+  // Returns whether the value exists. `undefined` if that is not known; the server is asked then, if it was not before.
   has(address, name, value) {
     const [, column] = this.column(address, name);
     if (column.known.has(value)) return column.known.get(value);
@@ -34,6 +34,8 @@ class KnownValues {
       const wanted = [...column.wanted];
       column.wanted.clear();
       column.asked += wanted.length;
+      // Each value is asked for once, whether or not there is an answer.
+      for (const value of wanted) column.known.set(value, undefined);
       for (let at = 0; at < wanted.length; at += ASKED_AT_ONCE) {
         const some = wanted.slice(at, at + ASKED_AT_ONCE);
         try {

@@ -197,7 +197,7 @@ pub(crate) async fn show(visit: PageContext) -> PageResult {
     let sql = crate::paths::with_query(&format!("{}/sql", frame.path), &query);
     let api = api_snippets(&visit, &access, &frame, &at.commit, &format!("{statement}\nLIMIT {page_rows}"));
     let may_edit = frame.may_write && schema.kind == TableKind::Table && at.kind == "branch";
-    let editor = may_edit.then(|| EditorPlace::of(&visit, &frame, &path, &at.name, &looking)).flatten();
+    let editor = may_edit.then(|| EditorPlace::of(&visit, &path, &at.name, &looking)).flatten();
     let sizes = PAGE_SIZES.map(|rows| PageSize {
         rows,
         href: looking.of_rows(rows).address(&path, &frame.asked_ref),

@@ -11,7 +11,6 @@ pub(crate) use choices::show as choices;
 pub(crate) use send::{check, commit};
 pub(crate) use sheet::show as sheet;
 
-use crate::database::DatabaseFrame;
 use crate::page_context::PageContext;
 use crate::table_query::Looking;
 
@@ -29,18 +28,12 @@ pub(crate) struct EditorPlace {
 
 impl EditorPlace {
     /// Returns the place of the editor on the page of a table. `None` for viewers who are not signed in.
-    pub(crate) fn of(
-        visit: &PageContext,
-        frame: &DatabaseFrame,
-        path: &str,
-        branch: &str,
-        looking: &Looking,
-    ) -> Option<Self> {
+    pub(crate) fn of(visit: &PageContext, path: &str, branch: &str, looking: &Looking) -> Option<Self> {
         let user = visit.caller.user()?;
         Some(Self {
             person: user.id.to_string(),
             branch: branch.to_owned(),
-            sheet: looking.address(&format!("{path}/sheet"), &frame.asked_ref),
+            sheet: looking.address(&format!("{path}/sheet"), branch),
             edits: format!("{path}/edits"),
         })
     }

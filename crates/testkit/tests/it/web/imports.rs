@@ -1,6 +1,6 @@
 //! Imports of files into tables.
 
-use branchyard_testkit::Server;
+use branchyard_testkit::{AMPLE, Server, wait_for};
 use serde_json::Value;
 
 use super::browser::{Browser, Page};
@@ -48,6 +48,34 @@ fn a_file_is_looked_at_then_imported_without_javascript() {
     // A file can be imported only once.
     ada.get(&at).expect(409).shows("already used");
     ada.get("/ada/rivers/imports").expect(200).shows(">Succeeded<");
+}
+
+#[test]
+fn an_import_shows_how_far_it_is() {
+    let (_server, ada, _actor) = start();
+    const ROWS: usize = 1_200_000;
+    let lines: String = (0..ROWS).map(|id| format!("{id},river\n")).collect();
+    let done = send(&ada, "many.csv", format!("id,name\n{lines}").as_bytes()).expect(303);
+    let page = ada.follow(&done).expect(200);
+    let action = done.location.as_deref().unwrap().split('?').next().unwrap().to_owned();
+    let mut fields = options(&page, "many", "create");
+    fields.push(("primary_keys", "id"));
+    let done = ada.submit(&page, &action, &fields).expect(303);
+    let path = done.location.unwrap();
+    let seen = wait_for("rows of the whole, with the rate and the rest", AMPLE, || {
+        let page = ada.get(&path).expect(200);
+        assert!(!page.text.contains(">Succeeded<"), "it ended before it was seen");
+        if page.text.contains("id=\"time-left\"") && page.text.contains("Writing rows: ") {
+            Ok(page)
+        } else {
+            Err(page.text)
+        }
+    });
+    let seen = seen.shows(" of 1,200,000 rows</span>").shows("rows a second</span>").shows(" left</span>");
+    let seen = seen.shows("id=\"operation-progress\"").shows("max=\"1200000\"");
+    assert!(seen.text.contains(" data-watch=\"/ada/rivers/live?operation="), "{}", seen.text);
+    let ended = ada.settled(&path).shows(">Succeeded<");
+    assert!(!ended.text.contains("<progress") && !ended.text.contains("data-watch"), "{}", ended.text);
 }
 
 #[test]

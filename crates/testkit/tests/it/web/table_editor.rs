@@ -232,7 +232,7 @@ fn edits_are_committed_to_the_branch_or_to_a_new_one() {
         browser.post_json("/ada/world/tables/loose/edits", &token, &body, &[])
     };
     loose(json!([{"op": "insert", "set": {"a": 2, "b": null}}])).expect(200);
-    let refused = loose(json!([{"op": "delete", "key": {"a": 2}}])).expect(400).json();
+    let refused = loose(json!([{"op": "delete", "key": {"a": 2}}])).expect(422).json();
     assert!(refused["problems"][0]["detail"].as_str().unwrap().contains("no primary key"), "{refused}");
 }
 
@@ -279,7 +279,7 @@ fn limits_of_rows_and_bytes_hold_at_and_past_them() {
         browser
             .post_json(&format!("/ada/world/tables/none/{path}"), &token, &edit(&base, json!(inserts(1))), &[])
             .expect(404);
-        let unknown = send(path, &edit(&base, json!([{"op": "insert", "set": {"z/1": 1}}]))).expect(400).json();
+        let unknown = send(path, &edit(&base, json!([{"op": "insert", "set": {"z/1": 1}}]))).expect(422).json();
         assert_eq!(
             (&unknown["problems"][0]["row"], &unknown["problems"][0]["column"]),
             (&json!(0), &json!("z/1")),
