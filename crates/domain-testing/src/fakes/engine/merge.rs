@@ -19,9 +19,12 @@ struct Merged {
 }
 
 pub(super) fn merge(history: &mut CommitGraph, job: &MergeJob<'_>) -> Result<MergeOutcome> {
-    let MergeJob { ours, theirs, message, author, resolve, rows, .. } = *job;
+    let MergeJob { ours, theirs, message, author, resolve, rows, fast_forward, .. } = *job;
     if history.is_ancestor(theirs, ours)? {
         return Ok(MergeOutcome::Head(ours.clone()));
+    }
+    if fast_forward && history.is_ancestor(ours, theirs)? {
+        return Ok(MergeOutcome::Head(theirs.clone()));
     }
     let merged = three_way(history, ours, theirs, resolve, rows)?;
     if merged.conflicts.is_empty() {
