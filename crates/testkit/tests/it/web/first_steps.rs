@@ -213,4 +213,8 @@ fn an_empty_branch_leads_to_versions_with_tables() {
     let visitor = Browser::at(&server).get("/ada/d").expect(200);
     visitor.shows("There are tables on").shows("People with write access can add tables here.");
     assert!(!ada.get("/ada/d?ref=v1").expect(200).text.contains("id=\"first-steps\""));
+    // An import would go to another version than the one that is shown.
+    actor.post("/databases/ada/d/tags", &json!({"name": "v2", "from": {"branch": "main"}})).expect(201);
+    let tag = ada.get("/ada/d?ref=v2").expect(200).shows("A tag does not change.");
+    assert!(!tag.text.contains("id=\"drop-zone\""));
 }
