@@ -94,7 +94,10 @@ impl Chromium {
             "args": ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars",
                      "--disable-background-networking", "--no-first-run"],
         });
-        let capabilities: Capabilities = [("goog:chromeOptions".to_owned(), options)].into_iter().collect();
+        // axe-core takes long for the largest page beside other tests.
+        let timeouts = json!({"script": 180_000});
+        let capabilities = [("goog:chromeOptions".to_owned(), options), ("timeouts".to_owned(), timeouts)];
+        let capabilities: Capabilities = capabilities.into_iter().collect();
         let client = runtime.block_on(
             ClientBuilder::new(HttpConnector::new())
                 .capabilities(capabilities)
