@@ -232,12 +232,13 @@ fn work(ada: &Actor) -> String {
     changed
 }
 
-/// Routes that are not pages: files and redirects.
+/// Routes that are not pages: files, data, streams and redirects.
 const NO_PAGES: &[&str] = &[
     "/static/{file}",
     "/settings",
     "/admin",
     "/{owner}/{database}/export",
+    "/{owner}/{database}/live",
     "/{owner}/{database}/tables/{table}/csv",
     "/{owner}/{database}/tables/{table}/cell",
     "/{owner}/{database}/tables/{table}/sheet",
