@@ -1,6 +1,5 @@
 //! The thread that looks for all open pages together whether what they show has changed.
 
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use branchyard_http_common::AppState;
@@ -13,7 +12,6 @@ const INTERVAL: Duration = Duration::from_millis(400);
 /// Starts the thread. Once the server stops or its node is drained, it ends all streams.
 pub(crate) fn follow(state: AppState) -> std::io::Result<RepeatingThread> {
     RepeatingThread::start("live-streams", INTERVAL, move |_| {
-        let is_stopping = state.draining.load(Ordering::Relaxed) || state.drained.load(Ordering::Relaxed);
-        state.live.check(&state.services, is_stopping);
+        state.live.check(&state.services, state.is_stopping());
     })
 }

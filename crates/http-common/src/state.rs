@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::ops::Deref;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use actix_web::HttpRequest;
 use tokio::sync::Semaphore;
@@ -110,6 +110,11 @@ impl AppState {
 }
 
 impl AppState {
+    /// Returns `true` if the server is shutting down or an administrator drained its node, so that nothing long should begin here.
+    pub fn is_stopping(&self) -> bool {
+        self.draining.load(Ordering::Relaxed) || self.drained.load(Ordering::Relaxed)
+    }
+
     /// Returns the network address of the client. Takes the reports of trusted proxies into account.
     pub fn client_address(&self, request: &HttpRequest) -> Option<IpAddr> {
         address_of(self, request)

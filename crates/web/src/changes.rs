@@ -325,7 +325,8 @@ impl Changes {
     }
 }
 
-fn word(change: Change) -> &'static str {
+/// Returns the word for what happened to a row.
+pub(crate) fn word(change: Change) -> &'static str {
     match change {
         Change::Added => "added",
         Change::Removed => "removed",

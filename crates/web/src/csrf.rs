@@ -60,6 +60,11 @@ pub(crate) fn has_token(state: &AppState, request: &HttpRequest, secret: &str, f
     field.or(header).is_some_and(|token| is_token(state, secret, token))
 }
 
+/// Returns `true` if a script of one of our pages in this browser sent the request.
+pub(crate) fn is_of_script(state: &AppState, request: &HttpRequest, secret: &str) -> bool {
+    is_from_here(state, request) && has_token(state, request, secret, None)
+}
+
 /// Returns `true` if this is the token of a browser's secret, in any spelling.
 pub(crate) fn is_token(state: &AppState, secret: &str, token: &str) -> bool {
     state.keys.is_form_token(secret, &unmasked(token))

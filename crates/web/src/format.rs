@@ -82,8 +82,8 @@ pub(crate) fn distance(at: Timestamp, now: Timestamp) -> String {
 }
 
 /// Formats a number of bytes in binary units.
-pub(crate) fn size(bytes: i64) -> String {
-    let bytes = bytes.max(0);
+pub(crate) fn size(bytes: impl TryInto<i64>) -> String {
+    let bytes = bytes.try_into().unwrap_or(i64::MAX).max(0);
     let units = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
     for (shift, unit) in units {
         if bytes >= 1 << shift {

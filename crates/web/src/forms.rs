@@ -121,9 +121,7 @@ impl FromRequest for JsonPost {
         let (request, payload) = (request.clone(), payload.take());
         Box::pin(async move {
             let visit = PageContext::begin(&request).await?;
-            let is_ours = csrf::is_from_here(&visit.state, &request)
-                && csrf::has_token(&visit.state, &request, visit.secret.expose(), None);
-            if !is_ours {
+            if !csrf::is_of_script(&visit.state, &request, visit.secret.expose()) {
                 return Err(PageError::ForeignForm);
             }
             let read = visit.read_form(payload, visit.state.config.max_json_body_bytes).await?;

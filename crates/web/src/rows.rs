@@ -45,7 +45,7 @@ impl CellView {
             ValueRef::Integer(number) => whole(CellKind::Number, number.to_string()),
             ValueRef::Real(number) => whole(CellKind::Number, real(number)),
             ValueRef::Blob(bytes) => {
-                let size = crate::format::size(i64::try_from(bytes.len()).unwrap_or(i64::MAX));
+                let size = crate::format::size(bytes.len());
                 let image = image_type(bytes);
                 let what = image.map_or("binary", |media| media.trim_start_matches("image/"));
                 Self { is_image: image.is_some(), ..whole(CellKind::Blob, format!("{what}, {size}")) }

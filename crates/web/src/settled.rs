@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use actix_web::rt::time::sleep;
+use branchyard_domain::entities::Operation;
 use branchyard_domain::values::OperationId;
+use branchyard_http_common::HandlerError;
 
 use crate::page_context::PageContext;
 
@@ -22,4 +24,14 @@ pub(crate) async fn soon(visit: &PageContext, id: OperationId) {
         }
         sleep(PAUSE * look).await;
     }
+}
+
+/// Waits as [`soon`] does, and returns the operation, which may still be under way.
+///
+/// # Errors
+/// The operation cannot be read.
+pub(crate) async fn read_soon(visit: &PageContext, id: OperationId) -> Result<Operation, HandlerError> {
+    soon(visit, id).await;
+    let caller = visit.caller.clone();
+    visit.read(move |hub| hub.operations().get(&caller, id)).await
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use branchyard_domain::Hub;
-use branchyard_domain::access::{DatabaseAccess, Read};
+use branchyard_domain::access::{DatabaseAccess, Level};
 use branchyard_domain::entities::TableSchema;
 use branchyard_domain::errors::ReadError;
 use branchyard_domain::ports::{CancellationToken, RowOrder, Selection};
@@ -16,9 +16,9 @@ use crate::rows::Grid;
 use crate::table_query::Looking;
 
 /// A request for a page of rows.
-pub(crate) struct RowsQuery<'a> {
+pub(crate) struct RowsQuery<'a, L: Level> {
     pub(crate) state: &'a AppState,
-    pub(crate) access: &'a DatabaseAccess<Read>,
+    pub(crate) access: &'a DatabaseAccess<L>,
     pub(crate) commit: &'a CommitHash,
     pub(crate) table: &'a str,
     pub(crate) looking: &'a Looking,
@@ -42,7 +42,7 @@ pub(crate) struct RowsFound {
     pub(crate) ended: LookEnd,
 }
 
-impl RowsQuery<'_> {
+impl<L: Level> RowsQuery<'_, L> {
     /// Reads the page.
     ///
     /// # Errors

@@ -170,10 +170,7 @@ pub(crate) async fn sync(posted: FormPost) -> PageResult {
         ) => return posted.redirect_saying(&back, &format!("Not synced: {error}.")),
         Err(error) => return Err(PageError::refused(error.into(), posted.request())),
     };
-    settled::soon(&posted, operation).await;
-    let caller = posted.caller.clone();
-    let ended = posted.read(move |hub| hub.operations().get(&caller, operation)).await?;
-    match ended.status {
+    match settled::read_soon(&posted, operation).await?.status {
         OperationStatus::Succeeded(_) => {
             posted.redirect_saying(&back, &format!("Branch {branch} has all commits of the parent now."))
         }

@@ -98,7 +98,7 @@ impl RemotePanel {
 }
 
 fn size_text(size: &TableSize) -> String {
-    let bytes = format::size(i64::try_from(size.bytes).unwrap_or(i64::MAX));
+    let bytes = format::size(size.bytes);
     if size.is_estimate { format!("about {bytes}") } else { bytes }
 }
 

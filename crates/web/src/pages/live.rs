@@ -3,8 +3,6 @@
 //! A stream shows nothing: its events have no data. It has the permissions of the page that it is for, and ends when one of them may be
 //! lost.
 
-use std::sync::atomic::Ordering;
-
 use branchyard_deployments::access::Observe;
 use branchyard_deployments::ports::DeploymentWatchKey;
 use branchyard_domain::access::{Admin, Caller, Read};
@@ -108,7 +106,7 @@ fn database_keys(
 
 /// Opens a stream if the viewer may follow what `find` returns.
 async fn open(visit: PageContext, find: impl Fn(&Services) -> Result<Keys, ApiError> + Send + 'static) -> PageResult {
-    if visit.state.draining.load(Ordering::Relaxed) || visit.state.drained.load(Ordering::Relaxed) {
+    if visit.state.is_stopping() {
         return Err(no_stream("this server is about to stop"));
     }
     let session = visit.session.clone();

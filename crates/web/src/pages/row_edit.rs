@@ -1,7 +1,7 @@
 //! `/{owner}/{database}/tables/{table}/edit`: a form to add, change or delete one row. It works without JavaScript.
 
 use askama::Template;
-use branchyard_domain::access::{DatabaseAccess, Read, Write};
+use branchyard_domain::access::{DatabaseAccess, Write};
 use branchyard_domain::entities::{EditedValue, FailureKind, OperationStatus, RowEdit, TableKind, TableSchema};
 use branchyard_domain::errors::{OperationError, PortError, ReadError};
 use branchyard_domain::usecases::{LookEnd, NewEdit};
@@ -80,8 +80,7 @@ struct EditedRow {
 async fn load(visit: &PageContext, looking: Looking) -> Result<EditedRow, PageError> {
     let (access, frame) = database::open::<Write>(visit, DatabaseTab::Tables).await?;
     let (branch, head) = database::branch_head(visit, &access, &frame).await?;
-    let (seen, _) = database::open::<Read>(visit, DatabaseTab::Tables).await?;
-    let (state, commit, table) = (visit.state.clone(), head.clone(), visit.segment("table"));
+    let (seen, state, commit, table) = (access.clone(), visit.state.clone(), head.clone(), visit.segment("table"));
     let is_new = looking.tests.is_empty();
     let (schema, cells) = visit
         .run(&visit.state.sql, move |hub| -> Result<_, ReadError> {
@@ -239,10 +238,7 @@ pub(crate) async fn send(posted: FormPost) -> PageResult {
             return again(&posted, row, form, Vec::new());
         }
     };
-    settled::soon(&posted, operation.id).await;
-    let (caller, id) = (posted.caller.clone(), operation.id);
-    let ended = posted.read(move |hub| hub.operations().get(&caller, id)).await?;
-    match ended.status {
+    match settled::read_soon(&posted, operation.id).await?.status {
         OperationStatus::Queued | OperationStatus::Running => {
             posted.redirect(&format!("{}/operations/{}", row.frame.path, operation.id))
         }

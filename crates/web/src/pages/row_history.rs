@@ -2,13 +2,14 @@
 
 use askama::Template;
 use branchyard_domain::access::Read;
-use branchyard_domain::entities::{Cell, Change};
+use branchyard_domain::entities::Cell;
 use branchyard_domain::errors::RowHistoryError;
 use branchyard_domain::usecases::{RowRevision, WantedHistory};
 use branchyard_http_common::{
     HandlerError, HistoryKey, bound, history_from, key_parameter, open_token, parse_key_parameter, token,
 };
 
+use crate::changes;
 use crate::database::{self, DatabaseFrame, DatabaseTab, ShownVersion};
 use crate::format::{self, Markup};
 use crate::layout::LayoutContext;
@@ -151,11 +152,7 @@ fn view(
         author: commit.author.name.clone(),
         when: format::when(commit.author.at, now),
         pull: pull.map(|number| (number.to_string(), format!("{}/pulls/{number}", frame.path))),
-        word: match row.change {
-            Change::Added => "added",
-            Change::Removed => "removed",
-            Change::Modified => "changed",
-        },
+        word: changes::word(row.change),
         is_continued: false,
         row: of_table.then(|| (label(key), is_findable.then(|| frame.history(table, &parameter())))),
         cells,

@@ -38,9 +38,7 @@ async fn fill(visit: &PageContext, access: DatabaseAccess<Write>) -> PageResult 
     let Some(operation) = started else {
         return visit.redirect_saying(&path, "The sample data was not loaded: this database has tables.");
     };
-    settled::soon(visit, operation.id).await;
-    let caller = visit.caller.clone();
-    let operation = visit.read(move |hub| hub.operations().get(&caller, operation.id)).await?;
+    let operation = settled::read_soon(visit, operation.id).await?;
     match operation.status {
         OperationStatus::Succeeded(_) => visit.redirect_saying(&path, "The sample data was loaded."),
         _ => visit.redirect(&format!("{path}/operations/{}", operation.id)),

@@ -70,10 +70,6 @@ struct NodesPage {
     cluster: Option<ClusterItem>,
 }
 
-fn size(bytes: u64) -> String {
-    format::size(i64::try_from(bytes).unwrap_or(i64::MAX))
-}
-
 impl NodeItem {
     fn new(node: Node, own: Option<&str>, now: Timestamp) -> Self {
         let (state, since) = node.state();
@@ -92,12 +88,12 @@ impl NodeItem {
             databases: format::count(node.databases),
             copies: of_copies(|copies| format::count(copies.count)),
             size: of_copies(|copies| match copies.limit_bytes {
-                0 => size(copies.bytes),
-                limit => format!("{} of {}", size(copies.bytes), size(limit)),
+                0 => format::size(copies.bytes),
+                limit => format!("{} of {}", format::size(copies.bytes), format::size(limit)),
             }),
             behind: of_copies(|copies| match copies.behind {
                 0 => "0".to_owned(),
-                behind => format!("{} ({})", format::count(behind), size(copies.behind_bytes)),
+                behind => format!("{} ({})", format::count(behind), format::size(copies.behind_bytes)),
             }),
             action,
             id: node.id,
@@ -111,7 +107,7 @@ impl StoreItem {
     fn new(objects: StoredObjects, now: Timestamp) -> Self {
         Self {
             segments: format::count(objects.segments),
-            bytes: size(objects.bytes),
+            bytes: format::size(objects.bytes),
             most_segments: format::count(objects.most_segments),
             doomed: format::count(objects.doomed),
             due: format::count(objects.due),

@@ -44,7 +44,7 @@ impl DeploymentBackupRow {
                 BackupKind::Manual => "On demand",
                 BackupKind::Final => "At shutdown",
             },
-            size: format::size(i64::try_from(backup.size_bytes()).unwrap_or(i64::MAX)),
+            size: format::size(backup.size_bytes()),
             taken: format::when(backup.id.time(), now),
             expires: format::when(backup.expires_at, now),
             databases: backup.databases.iter().map(heads).collect(),

@@ -50,7 +50,7 @@ async fn filled(
             url: addresses.as_ref().map(|addresses| addresses.of_database(served.name.as_str())),
             name: served.name.to_string(),
             is_default: served.is_default,
-            size: format::size(i64::try_from(served.size_bytes).unwrap_or(i64::MAX)),
+            size: format::size(served.size_bytes),
         })
         .collect();
     Ok(DatabasesPage { shell: LayoutContext::default(), frame, rows, form })

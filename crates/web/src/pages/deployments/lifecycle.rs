@@ -117,7 +117,7 @@ struct StartAgreePage {
 }
 
 fn label(backup: &Backup) -> String {
-    let size = format::size(i64::try_from(backup.size_bytes()).unwrap_or(i64::MAX));
+    let size = format::size(backup.size_bytes());
     format!("Backup {}, {size}", backup.id)
 }
 

@@ -212,7 +212,7 @@ fn page(frame: DatabaseFrame, upload: &Upload, form: Filled, looked: LookedAt) -
         file_name,
         form,
         format: format_name(upload.file_type),
-        size: format::size(i64::try_from(upload.content_length).unwrap_or(i64::MAX)),
+        size: format::size(upload.content_length),
         modes: MODES.iter().map(|(name, _, text)| (*name, *text)).collect(),
         has_text_options: upload.file_type.has_text_options(),
         delimiters: &DELIMITERS,

@@ -57,12 +57,11 @@ pub(in crate::pages) struct FileField {
 impl FileField {
     pub(in crate::pages) fn new(visit: &PageContext, is_required: bool) -> Self {
         let endings = FORMATS.iter().flat_map(|(_, _, endings, _)| endings.iter()).map(|ending| format!(".{ending}"));
-        let size = |bytes: u64| format::size(i64::try_from(bytes).unwrap_or(i64::MAX));
         let limit = visit.state.services.limits().import_bytes;
         Self {
             accept: endings.collect::<Vec<_>>().join(","),
-            form_limit: size(FORM_FILE_BYTES.min(limit)),
-            limit: size(limit),
+            form_limit: format::size(FORM_FILE_BYTES.min(limit)),
+            limit: format::size(limit),
             is_required,
         }
     }
@@ -114,12 +113,8 @@ pub(crate) async fn receive(request: HttpRequest, payload: web::Payload) -> Page
     let taken = visit.run(&visit.state.uploads, move |hub| {
         Ok::<_, ApiError>(take(hub, &state, &secret, &access, reader, &boundary))
     });
-    let (taken, pumped) = join(taken, body.pump(&visit.state.config.patience)).await;
-    if pumped == Pumped::TooSlow {
-        return Err(too_slow());
-    }
     let form = Filled::default();
-    let form = match taken? {
+    let form = match while_sent(&visit, body, taken).await? {
         Ok((upload, file_name)) => return visit.redirect(&next(&frame.path, upload.id, &file_name)),
         Err(Rejected::Foreign) => return Err(PageError::ForeignForm),
         Err(Rejected::Format(why)) => form.wrong("file_type", why),
@@ -148,8 +143,25 @@ pub(in crate::pages) async fn let_it_end(body: UploadBody) {
     body.drain().await;
 }
 
-pub(in crate::pages) fn too_slow() -> PageError {
-    Problem::new(ErrorCode::ValidationFailed, "the upload was too slow; try again").into()
+/// Runs `work`, which reads the body, while the client sends it.
+///
+/// # Errors
+/// The error of `work`; 400 if the client is too slow.
+pub(in crate::pages) async fn while_sent<T>(
+    visit: &PageContext,
+    body: UploadBody,
+    work: impl Future<Output = Result<T, HandlerError>>,
+) -> Result<T, PageError> {
+    let (done, pumped) = join(work, body.pump(&visit.state.config.patience)).await;
+    if pumped == Pumped::TooSlow {
+        return Err(Problem::new(ErrorCode::ValidationFailed, "the upload was too slow; try again").into());
+    }
+    Ok(done?)
+}
+
+/// Returns the refusal of a form that ends early or is not well formed.
+pub(in crate::pages) fn broken(error: std::io::Error) -> ApiError {
+    Problem::new(ErrorCode::ValidationFailed, error.to_string()).into()
 }
 
 /// Stores a file that arrives as a part of a form, and keeps it for its import.
@@ -172,8 +184,7 @@ fn take(
     reader: UploadReader,
     boundary: &[u8],
 ) -> Result<(Upload, String), Rejected> {
-    let broken =
-        |error: std::io::Error| Rejected::Refused(Problem::new(ErrorCode::ValidationFailed, error.to_string()).into());
+    let broken = |error| Rejected::Refused(broken(error));
     let mut form = Multipart::new(reader, boundary);
     let (mut is_ours, mut chosen) = (false, String::new());
     while let Some(part) = form.next_part().map_err(broken)? {
@@ -258,19 +269,13 @@ pub(crate) async fn put_part(request: HttpRequest, payload: web::Payload) -> Pag
     let stored = visit.run(&visit.state.uploads, move |hub| -> Result<_, ImportError> {
         hub.imports().put_own_part(&access, id, number, &mut reader)
     });
-    let (stored, pumped) = join(stored, body.pump(&visit.state.config.patience)).await;
-    if pumped == Pumped::TooSlow {
-        return Err(too_slow());
-    }
-    stored?;
+    while_sent(&visit, body, stored).await?;
     Ok(HttpResponse::NoContent().finish())
 }
 
 async fn part_of(request: &HttpRequest) -> Result<(PageContext, DatabaseAccess<Write>, UploadId, u32), PageError> {
     let visit = PageContext::begin(request).await?;
-    let is_ours = csrf::is_from_here(&visit.state, request)
-        && csrf::has_token(&visit.state, request, visit.secret.expose(), None);
-    if !is_ours {
+    if !csrf::is_of_script(&visit.state, request, visit.secret.expose()) {
         return Err(PageError::ForeignForm);
     }
     let (access, _) = database::open::<Write>(&visit, DatabaseTab::Imports).await?;

@@ -8,9 +8,7 @@ use branchyard_domain::access::{Caller, DatabaseAccess, Write};
 use branchyard_domain::entities::{DatabaseLocator, FileType, User};
 use branchyard_domain::errors::ImportError;
 use branchyard_domain::values::{OperationId, UploadId};
-use branchyard_http_common::{ApiError, AppState, HandlerError, Multipart, Pumped, UploadReader, upload_channel};
-use branchyard_problem_details::{ErrorCode, Problem};
-use futures_util::future::join;
+use branchyard_http_common::{ApiError, AppState, HandlerError, Multipart, UploadReader, upload_channel};
 use serde_json::json;
 
 use super::creation::{WantedDatabase, create};
@@ -19,7 +17,7 @@ use crate::csrf;
 use crate::error_page::PageError;
 use crate::forms::{Filled, Form, FormPost};
 use crate::page_context::{PageContext, PageResult};
-use crate::pages::imports::upload::{self, EMPTY_FILE};
+use crate::pages::imports::upload::{self, EMPTY_FILE, broken};
 use crate::pages::imports::{format_of, start_proposed};
 use crate::paths;
 
@@ -62,11 +60,7 @@ pub(super) async fn receive(request: &HttpRequest, payload: web::Payload, bounda
     };
     let (state, secret) = (visit.state.clone(), visit.secret.expose().to_owned());
     let read = visit.run(&visit.state.uploads, move |hub| read(hub, &state, &secret, &user, reader, &boundary));
-    let (read, pumped) = join(read, body.pump(&visit.state.config.patience)).await;
-    if pumped == Pumped::TooSlow {
-        return Err(upload::too_slow());
-    }
-    let (locator, end) = match read? {
+    let (locator, end) = match upload::while_sent(&visit, body, read).await? {
         ReadForm::Foreign => return Err(PageError::ForeignForm),
         ReadForm::WithoutFile(form) => return without_file(&visit, &form).await,
         ReadForm::Refused(form) => {
@@ -135,10 +129,6 @@ fn read(
         }
     }
     Ok(if is_ours { ReadForm::WithoutFile(fields.into()) } else { ReadForm::Foreign })
-}
-
-fn broken(error: std::io::Error) -> ApiError {
-    Problem::new(ErrorCode::ValidationFailed, error.to_string()).into()
 }
 
 /// Creates the database, then reads the file into it.

@@ -30,9 +30,7 @@ impl ProgressView {
         };
         let amount = |amount: u64| match stage {
             ProgressStage::WritingRows => format::counted(amount, "row", "rows"),
-            ProgressStage::CheckingFile | ProgressStage::RunningScript => {
-                format::size(i64::try_from(amount).unwrap_or(i64::MAX))
-            }
+            ProgressStage::CheckingFile | ProgressStage::RunningScript => format::size(amount),
         };
         let text = match total {
             Some(total) => format!("{stage_text}: {} of {}", amount(done), amount(total)),

@@ -4,7 +4,7 @@ use actix_web::HttpResponse;
 use actix_web::http::StatusCode;
 use branchyard_domain::access::{DatabaseAccess, Write};
 use branchyard_domain::entities::{
-    Cell, CellConflict, Change, FailureKind, OperationFailure, OperationStatus, RowChange, RowProblem,
+    Cell, CellConflict, FailureKind, OperationFailure, OperationStatus, RowChange, RowProblem,
 };
 use branchyard_domain::ports::{PreviewedTable, WritePreview};
 use branchyard_domain::usecases::{EditCheck, EditCheckEnd, NewEdit};
@@ -13,6 +13,7 @@ use branchyard_problem_details::{ErrorCode, FieldError, Problem};
 use serde_json::{Value, json};
 
 use super::cells;
+use crate::changes::word;
 use crate::database::{self, DatabaseFrame, DatabaseTab};
 use crate::error_page::{PageError, sentence};
 use crate::format;
@@ -117,12 +118,7 @@ fn row_change(row: &RowChange) -> Value {
     let side = |cells: Option<&Vec<(String, Cell)>>| {
         cells.map(|cells| cells.iter().map(|(_, cell)| cells::of_cell(cell)).collect::<Vec<_>>())
     };
-    let kind = match row.change {
-        Change::Added => "added",
-        Change::Removed => "removed",
-        Change::Modified => "changed",
-    };
-    json!({"kind": kind, "from": side(row.from.as_ref()), "to": side(row.to.as_ref())})
+    json!({"kind": word(row.change), "from": side(row.from.as_ref()), "to": side(row.to.as_ref())})
 }
 
 /// `POST /{owner}/{database}/tables/{table}/edits`: commits the edits. Waits for the operation for some seconds.
@@ -140,10 +136,7 @@ pub(crate) async fn commit(posted: JsonPost) -> PageResult {
     };
     let id = operation.id;
     for _ in 0..WAITS {
-        settled::soon(&posted, id).await;
-        let caller = posted.caller.clone();
-        let ended = posted.read(move |hub| hub.operations().get(&caller, id)).await?;
-        match ended.status {
+        match settled::read_soon(&posted, id).await?.status {
             OperationStatus::Queued | OperationStatus::Running => {}
             OperationStatus::Succeeded(outcome) => {
                 let commit = outcome.commit.as_ref();

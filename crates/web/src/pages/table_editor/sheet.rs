@@ -1,7 +1,7 @@
 //! `/{owner}/{database}/tables/{table}/sheet`: a page of rows to edit, and the rules of their columns.
 
 use actix_web::HttpResponse;
-use branchyard_domain::access::{Read, Write};
+use branchyard_domain::access::Write;
 use branchyard_domain::entities::{ForeignKey, TableKind, TableSchema};
 use branchyard_domain::errors::ReadError;
 use branchyard_domain::usecases::{LookEnd, Operations};
@@ -27,22 +27,21 @@ const LEAST_CHARACTERS: u64 = 120;
 pub(crate) async fn show(visit: PageContext) -> PageResult {
     let (access, frame) = database::open::<Write>(&visit, DatabaseTab::Tables).await?;
     let (branch, head) = database::branch_head(&visit, &access, &frame).await?;
-    let (reader, _) = database::open::<Read>(&visit, DatabaseTab::Tables).await?;
     let (name, looking, wanted) = (visit.segment("table"), Looking::of(&visit), visit.parameter("base"));
     let (state, at) = (visit.state.clone(), head.clone());
     let (base, found) = visit
         .run(&visit.state.sql, move |hub| -> Result<_, ReadError> {
             let base = match wanted {
-                Some(text) => hub.sql().resolve(&reader, Some(&text))?,
+                Some(text) => hub.sql().resolve(&access, Some(&text))?,
                 None => at,
             };
-            let columns = hub.browse().table(&reader, &base, &name)?.columns.len();
+            let columns = hub.browse().table(&access, &base, &name)?.columns.len();
             let cells = looking.rows_for(columns).saturating_mul(columns as u64).max(1);
             let whole = cells::MOST_CHARACTERS as u64;
             let characters = (PAGE_CHARACTERS / cells).clamp(LEAST_CHARACTERS, whole);
             let query = RowsQuery {
                 state: &state,
-                access: &reader,
+                access: &access,
                 commit: &base,
                 table: &name,
                 looking: &looking,
