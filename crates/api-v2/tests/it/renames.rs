@@ -91,7 +91,7 @@ async fn a_transfer_wants_the_right_to_create_there() {
     organization(&world, &bob, "ada").await;
     world.database(&ada, "ada", "rivers", "private").await;
     world.put(Some(&ada), &format!("{OLD}/collaborators/cleo"), json!({"role": "admin"})).await.expect(201);
-    for owner in ["bob", "nobody", "a b"] {
+    for owner in ["bob", "unknown", "a b"] {
         world.patch(Some(&ada), OLD, json!({"owner": owner})).await.refused(403, "PERMISSION_DENIED");
     }
     world.patch(Some(&cleo), OLD, json!({"owner": "hydro"})).await.refused(403, "PERMISSION_DENIED");

@@ -332,9 +332,10 @@ impl<'a> Databases<'a> {
     ///
     /// # Errors
     /// [`DatabaseError::MayNotCreateFor`] if the access holder cannot create databases for the new owner; [`DatabaseError::NameTaken`];
-    /// [`DatabaseError::TooMany`] and [`DatabaseError::Quota`] if the new owner has reached a limit; [`DatabaseError::NoSuchBranch`] if the new default branch does not exist; [`DatabaseError::ParentPrivate`] if a fork
-    /// of a private database would become public without an administrator of the parent; [`DatabaseError::Changed`] if
-    /// `expected` rejects the current state or the database changes concurrently.
+    /// [`DatabaseError::TooMany`] and [`DatabaseError::Quota`] if the new owner has reached a limit; [`DatabaseError::NoSuchBranch`] if
+    /// the new default branch does not exist; [`DatabaseError::ParentPrivate`] if a fork of a private database would become public
+    /// without an administrator of the parent; [`DatabaseError::Changed`] if `expected` rejects the current state or the database
+    /// changes concurrently.
     pub fn edit(
         &self,
         access: &DatabaseAccess<Admin>,

@@ -114,7 +114,7 @@ fn a_rename_is_refused_for_the_right_reason() {
     assert!(matches!(stale, Err(DatabaseError::Changed)));
     assert_eq!(found(&world, &world.ada, ("ada", "other")).unwrap().0, other);
     assert_eq!(found(&world, &world.ada, ("ada", "x")), None);
-    for owner in ["ben", "nobody", "!"] {
+    for owner in ["ben", "unknown", "!"] {
         let denied = edit(&world, &world.ada, DB, to_owner(owner));
         assert!(matches!(denied, Err(DatabaseError::MayNotCreateFor(name)) if name == owner));
     }

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use super::{Branches, COUNTING};
 use crate::access::{DatabaseAccess, Level};
-use crate::entities::{ActivityKind, Branch, Database, DatabaseLocator, PullState};
+use crate::entities::{ActivityKind, Branch, Database, DatabaseLocator, Pull, PullState};
 use crate::errors::{PortError, RefError};
 use crate::ports::{PullFilter, PullStanding, Transaction};
 use crate::usecases::pull_rules::{OpenRequest, OpeningError};
@@ -44,7 +44,7 @@ pub struct RecentPush {
     pub branch: RefName,
     /// When it was written to.
     pub at: Timestamp,
-    /// What it contributes to.
+    /// How far it is from the branch that it contributes to.
     pub standing: BranchStanding,
 }
 
@@ -134,14 +134,12 @@ impl Branches<'_> {
             }
         }
         pushed.truncate(BRANCHES);
-        let mut proposed = Vec::new();
-        for (branch, at) in pushed {
-            if !has_open_pull(tx.as_mut(), database.id, &branch)? {
-                proposed.push((branch, at));
-            }
+        if pushed.is_empty() {
+            return Ok(None);
         }
+        let proposed = branches_with_open_pulls(tx.as_mut(), database.id)?;
         drop(tx);
-        for (branch, at) in proposed {
+        for (branch, at) in pushed.into_iter().filter(|(branch, _)| !proposed.contains(branch)) {
             if let Some(standing) = self.standing(access, &branch)?
                 && standing.pull.is_none()
                 && !standing.ahead.is_zero()
@@ -153,11 +151,11 @@ impl Branches<'_> {
     }
 }
 
-/// Returns `true` if a pull request from a branch is open, in its database or in another one.
-fn has_open_pull(tx: &mut dyn Transaction, database: DatabaseId, branch: &RefName) -> Result<bool, PortError> {
+/// Returns the branches of a database from which a pull request is open, there or in another database.
+fn branches_with_open_pulls(tx: &mut dyn Transaction, database: DatabaseId) -> Result<BTreeSet<RefName>, PortError> {
     let open = PullFilter { standing: Some(PullStanding::Open), contains: None };
     let within = tx.pulls().list(database, &open, None, PULLS)?;
     let elsewhere = tx.pulls().list_unmerged_from(database, None, PULLS)?;
-    let mut all = within.iter().filter(|pull| pull.is_within()).chain(&elsewhere);
-    Ok(all.any(|pull| pull.state == PullState::Open && pull.from_branch == *branch))
+    let all = within.into_iter().filter(Pull::is_within).chain(elsewhere);
+    Ok(all.filter(|pull| pull.state == PullState::Open).map(|pull| pull.from_branch).collect())
 }

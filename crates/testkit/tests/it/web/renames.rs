@@ -86,7 +86,7 @@ fn a_database_is_transferred_by_who_types_its_name() {
         ada.submit(&page, address, &[("owner", "acme"), ("name", wrong)]).expect(422).shows("Nothing was transferred");
     }
     ada.submit(&page, address, &[("name", "ada/rivers")]).expect(422).shows("Choose the new owner");
-    ada.submit(&page, address, &[("owner", "nobody"), ("name", "ada/rivers")]).expect(403);
+    ada.submit(&page, address, &[("owner", "unknown"), ("name", "ada/rivers")]).expect(403);
     ada.get("/ada/rivers").expect(200);
     let done = ada.submit(&page, address, &[("owner", "acme"), ("name", "ada/rivers")]).expect(303);
     assert_eq!(done.location.as_deref(), Some("/acme/rivers"));
