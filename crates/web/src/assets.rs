@@ -28,6 +28,7 @@ const SCRIPTS: &str = concat!(
     include_str!("../assets/live.js"),
     include_str!("../assets/grid.js"),
     include_str!("../assets/cell_viewer.js"),
+    include_str!("../assets/versions.js"),
     include_str!("../assets/upload.js"),
     include_str!("../assets/import.js"),
     include_str!("../assets/deployments.js")

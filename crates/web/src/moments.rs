@@ -58,6 +58,13 @@ fn parsed(text: &str) -> Option<Timestamp> {
 pub(crate) struct TimeSteps {
     /// The branch, unless the page shows a tag or a commit without one.
     pub(crate) branch: Option<String>,
+    /// The address of the branch's versions.
+    pub(crate) versions: String,
+    pub(crate) commit: CommitHash,
+    /// The address of what the page shows, without its version.
+    pub(crate) page: String,
+    /// The address of what the page shows at the branch's head.
+    pub(crate) head: String,
     pub(crate) moment: Option<Markup>,
     pub(crate) short: String,
     pub(crate) href: String,
@@ -109,6 +116,7 @@ impl TimeSteps {
         let step = |commit: &CommitHash| to(&[("ref", commit.as_str()), ("branch", &of)]);
         let Commit { hash, parents, message, author } = &shown;
         let default = if of == frame.default_branch { "" } else { &of };
+        let head = to(&[("ref", default)]);
         Ok(Self {
             moment: frame.moment.as_ref().map(|moment| moment.at.clone()),
             short: format::short(hash),
@@ -118,7 +126,11 @@ impl TimeSteps {
             when: format::when(author.at, visit.state.services.now()),
             older: parents.first().map(step),
             newer: newer.as_ref().map(step),
-            latest: (branch.is_some() && !is_head).then(|| to(&[("ref", default)])),
+            latest: (branch.is_some() && !is_head).then(|| head.clone()),
+            versions: with_pairs(&format!("{}/versions", frame.path), &[("branch", &of)]),
+            page: to(&[]),
+            head,
+            commit: hash.clone(),
             action: action.to_owned(),
             sent: frame.moment.as_ref().map_or_else(|| format::to_send(author.at), |moment| moment.sent.clone()),
             kept,

@@ -45,6 +45,7 @@ mod table;
 mod table_editor;
 mod tags;
 mod theme;
+mod versions;
 
 use actix_web::http::Method;
 use actix_web::{HttpRequest, web};
@@ -120,7 +121,7 @@ pub(crate) fn routes(config: &mut web::ServiceConfig) {
         .default_service(web::to(nowhere));
 }
 
-/// Registers the pages of organizations, except the profile page that all owners share.
+/// Registers the pages of administrators.
 fn of_administrators(config: &mut web::ServiceConfig) {
     config
         .route("/admin", web::get().to(admin::index))
@@ -140,6 +141,7 @@ fn of_administrators(config: &mut web::ServiceConfig) {
         .service(web::resource("/admin/nodes/remove").post(admin::nodes::remove));
 }
 
+/// Registers the pages of organizations, except the profile page that all owners share.
 fn of_organizations(config: &mut web::ServiceConfig) {
     use organizations::{creation, members, settings};
     let at = |below: &str| web::resource(format!("/organizations{below}"));
@@ -248,6 +250,7 @@ fn sql_and_history(config: &mut web::ServiceConfig) {
         .service(web::resource("/{owner}/{database}/sql/write").get(sql::write::show).post(sql::write::send))
         .route("/{owner}/{database}/sql/writes/{operation}", web::get().to(sql::written::show))
         .route("/{owner}/{database}/commits", web::get().to(commits::show))
+        .route("/{owner}/{database}/versions", web::get().to(versions::list))
         .route("/{owner}/{database}/commits/{commit}", web::get().to(commit::show))
         .route("/{owner}/{database}/compare", web::get().to(compare::choose))
         .route("/{owner}/{database}/compare/{range:.+}", web::get().to(compare::show));

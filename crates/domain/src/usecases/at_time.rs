@@ -1,11 +1,12 @@
-//! The commit that a branch had at a time.
+//! The versions of a branch: the commit that it had at a time, and the line of first parents.
 
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use super::{Inner, ref_log, revisions};
-use crate::entities::{Database, LogPosition};
+use crate::entities::{Commit, Database, LogEntry, LogPosition};
 use crate::errors::{AtTimeError, HistoryError, PortError};
-use crate::values::{CommitHash, RefName, Timestamp};
+use crate::values::{CommitHash, DatabaseId, RefName, Timestamp};
 
 /// Time for which first parents are followed.
 const SEARCH: Duration = Duration::from_secs(2);
@@ -57,28 +58,13 @@ fn first_parent_at(
     head: &CommitHash,
     at: Timestamp,
 ) -> Result<CommitHash, AtTimeError> {
-    let began = Instant::now();
-    let (mut position, mut next) = (LogPosition::from(head.clone()), head.clone());
-    loop {
-        let entries = inner.ports.engine.log(database.id, &position, READ).map_err(PortError::from)?;
-        let Some(last) = entries.last() else { return Err(AtTimeError::NotThen(branch.to_owned())) };
-        position = last.next.clone();
-        for entry in entries {
-            if entry.commit.hash != next {
-                continue;
-            }
-            if entry.commit.author.at <= at {
-                return Ok(next);
-            }
-            match entry.commit.parents.into_iter().next() {
-                Some(parent) => next = parent,
-                None => return Err(AtTimeError::NotThen(branch.to_owned())),
-            }
-        }
-        if began.elapsed() >= SEARCH {
-            return Err(AtTimeError::TooFar(branch.to_owned()));
+    let mut line = FirstParents::of(inner, database, head.clone(), usize::MAX);
+    while let Some(commit) = line.step()? {
+        if commit.author.at <= at {
+            return Ok(commit.hash);
         }
     }
+    Err(if line.is_cut() { AtTimeError::TooFar(branch.to_owned()) } else { AtTimeError::NotThen(branch.to_owned()) })
 }
 
 /// Returns the commit of a branch whose first parent is `commit`, looking at the `most` newest commits of the branch. Returns `None`
@@ -90,26 +76,86 @@ pub(super) fn commit_after(
     commit: &CommitHash,
     most: usize,
 ) -> Result<Option<CommitHash>, PortError> {
+    let Some(mut line) = of_branch(inner, database, branch, most)? else { return Ok(None) };
+    let mut after = None;
+    while let Some(Commit { hash, .. }) = line.step()? {
+        if hash == *commit {
+            return Ok(after);
+        }
+        after = Some(hash);
+    }
+    Ok(None)
+}
+
+/// Returns the head of a branch and its first parents, newest first, looking at the `most` newest commits of the branch. Without such a
+/// branch there are none.
+pub(super) fn versions(
+    inner: &Inner,
+    database: &Database,
+    branch: &str,
+    most: usize,
+) -> Result<Vec<Commit>, PortError> {
+    let mut found = Vec::new();
+    if let Some(mut line) = of_branch(inner, database, branch, most)? {
+        while let Some(commit) = line.step()? {
+            found.push(commit);
+        }
+    }
+    Ok(found)
+}
+
+fn of_branch<'a>(
+    inner: &'a Inner,
+    database: &Database,
+    branch: &str,
+    most: usize,
+) -> Result<Option<FirstParents<'a>>, PortError> {
     let Ok(name) = RefName::parse(branch) else { return Ok(None) };
-    let Some(found) = inner.ports.metadata.look()?.branches().get(database.id, &name)? else { return Ok(None) };
-    let (mut position, mut next, mut left) = (LogPosition::from(found.head.clone()), found.head, most);
-    loop {
-        let entries = inner.ports.engine.log(database.id, &position, READ.min(left))?;
-        let Some(last) = entries.last() else { return Ok(None) };
-        position = last.next.clone();
-        left = left.saturating_sub(entries.len());
-        for entry in entries {
-            if entry.commit.hash != next {
+    let found = inner.ports.metadata.look()?.branches().get(database.id, &name)?;
+    Ok(found.map(|branch| FirstParents::of(inner, database, branch.head, most)))
+}
+
+/// A commit, its first parent, the first parent of that, and so on. Ends early after [`SEARCH`], or when `left` commits were read, those
+/// of merged branches included.
+struct FirstParents<'a> {
+    inner: &'a Inner,
+    database: DatabaseId,
+    until: Instant,
+    left: usize,
+    position: LogPosition,
+    read: VecDeque<LogEntry>,
+    next: Option<CommitHash>,
+}
+
+impl<'a> FirstParents<'a> {
+    fn of(inner: &'a Inner, database: &Database, head: CommitHash, left: usize) -> Self {
+        let (position, until) = (LogPosition::from(head.clone()), Instant::now() + SEARCH);
+        Self { inner, database: database.id, until, left, position, read: VecDeque::new(), next: Some(head) }
+    }
+
+    /// Returns the next first parent, or `None` at the end.
+    fn step(&mut self) -> Result<Option<Commit>, PortError> {
+        while let Some(next) = &self.next {
+            if let Some(entry) = self.read.pop_front() {
+                if entry.commit.hash == *next {
+                    self.next = entry.commit.parents.first().cloned();
+                    return Ok(Some(entry.commit));
+                }
                 continue;
             }
-            match entry.commit.parents.into_iter().next() {
-                Some(parent) if parent == *commit => return Ok(Some(next)),
-                Some(parent) => next = parent,
-                None => return Ok(None),
+            if self.left == 0 || Instant::now() >= self.until {
+                break;
             }
+            self.read = self.inner.ports.engine.log(self.database, &self.position, READ.min(self.left))?.into();
+            let Some(last) = self.read.back() else { break };
+            self.position = last.next.clone();
+            self.left -= self.read.len();
         }
-        if left == 0 {
-            return Ok(None);
-        }
+        Ok(None)
+    }
+
+    /// Returns `true` if there are more first parents than were returned.
+    fn is_cut(&self) -> bool {
+        self.next.is_some()
     }
 }

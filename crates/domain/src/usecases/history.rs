@@ -52,6 +52,20 @@ impl<'a> History<'a> {
         Ok(at_time::commit_after(self.0, access.database(), branch, commit, most)?)
     }
 
+    /// Returns the head of a branch, its first parent, and so on, newest first, looking at the `most` newest commits of the branch.
+    /// Without such a branch there are none.
+    ///
+    /// # Errors
+    /// [`ReadError::Port`].
+    pub fn versions<L: Level>(
+        &self,
+        access: &DatabaseAccess<L>,
+        branch: &str,
+        most: usize,
+    ) -> Result<Vec<Commit>, ReadError> {
+        Ok(at_time::versions(self.0, access.database(), branch, most)?)
+    }
+
     /// Returns a commit that a ref resolved to.
     ///
     /// # Errors

@@ -260,6 +260,51 @@ fn the_menu_of_versions_opens_what_is_typed() {
 }
 
 #[test]
+fn a_slider_goes_through_the_versions_of_a_branch() {
+    let server = start();
+    let Some((chromium, actor)) = at_work(&server, JavaScript::On) else { return };
+    actor.write("ada/rivers", "main", "create table t (id integer primary key, v text)");
+    let commits: Vec<String> =
+        (1..=5).map(|n| actor.write("ada/rivers", "main", &format!("insert into t values ({n}, 'v{n}')"))).collect();
+    let slide = |to: u32, is_released: bool| {
+        let events = if is_released { "['input', 'change']" } else { "['input']" };
+        chromium.run(&format!(
+            "const slider = document.getElementById('version-slider'); slider.focus(); slider.value = {to}; \
+             for (const kind of {events}) slider.dispatchEvent(new Event(kind, {{ bubbles: true }}))"
+        ));
+    };
+    chromium.go("/ada/rivers/tables/t?sort=id&desc=1");
+    chromium.wait("the slider", |this| this.has("#version-slider"));
+    // The first version is empty, and the table was created in the second one.
+    assert_eq!(chromium.property("#version-slider", "max"), "6");
+    assert_eq!(chromium.property("#version-slider", "value"), "6");
+    chromium.shows("#version-text", "insert into t values (5");
+    // While it moves, the rows are those of the version.
+    slide(3, false);
+    chromium.wait("two rows", |this| this.text("#summary").contains("2 rows"));
+    assert_eq!(chromium.text("#row-values tr td:nth-child(3)"), "v2", "the order stays");
+    chromium.shows("#version-text", "insert into t values (2");
+    assert_eq!(chromium.path(), "/ada/rivers/tables/t?sort=id&desc=1");
+    assert!(chromium.has("#rows .grip"), "the headings are as they were");
+    slide(0, false);
+    chromium.shows("#version-text", "(not in this version)");
+    // Where it is released, the page of the version is opened, and keys go on from there.
+    slide(4, true);
+    let third = format!("/ada/rivers/tables/t?sort=id&desc=1&ref={}&branch=main", commits[2]);
+    chromium.wait("the page", |this| this.path() == third);
+    chromium.wait("the slider", |this| this.run("return document.activeElement.id") == "version-slider");
+    assert_eq!(chromium.property("#version-slider", "value"), "4");
+    slide(6, true);
+    chromium.wait("the newest page", |this| this.path() == "/ada/rivers/tables/t?sort=id&desc=1");
+    chromium.shows("#summary", "5 rows");
+    // A row has the same one.
+    chromium.go("/ada/rivers/tables/t/row?column=id&test=eq&value=4");
+    chromium.wait("the slider", |this| this.has("#version-slider"));
+    slide(2, false);
+    chromium.shows("#version-text", "(not in this version)");
+}
+
+#[test]
 fn no_page_scrolls_sideways_on_a_phone() {
     let server = start();
     let Some((chromium, actor)) = at_work(&server, JavaScript::On) else { return };

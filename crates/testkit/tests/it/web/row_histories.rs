@@ -129,12 +129,49 @@ fn a_branch_is_shown_as_it_was_at_a_time() {
 }
 
 #[test]
+fn the_versions_of_a_branch_are_its_own_line_newest_first() {
+    let (server, ada, _) = rivers();
+    let first = ada.get("/databases/ada/rivers/branches/main").expect(200).data()["head_commit_sha"].clone();
+    branch(&ada, "work");
+    ada.write("ada/rivers", "work", "UPDATE rivers SET km = 1091 WHERE id = 2");
+    let second = ada.write("ada/rivers", "main", "UPDATE rivers SET km = 900 WHERE id = 1");
+    let end = |name: &str| json!({"database": {"owner": "ada", "name": "rivers"}, "branch_name": name});
+    let pull = json!({"title": "Elbe", "from_branch": end("work"), "to_branch": end("main")});
+    ada.post("/databases/ada/rivers/pulls", &pull).expect(201);
+    ada.finish(&ada.post("/databases/ada/rivers/pulls/1/merge", &json!({})));
+    let head = ada.get("/databases/ada/rivers/branches/main").expect(200).data()["head_commit_sha"].clone();
+    let browser = Browser::at(&server);
+    let versions = |query: &str| {
+        let page = browser.get(&format!("/ada/rivers/versions{query}")).expect(200);
+        let found: serde_json::Value = serde_json::from_str(&page.text).unwrap();
+        found["versions"].as_array().unwrap().clone()
+    };
+    let main = versions("?branch=main");
+    let commits: Vec<_> = main.iter().map(|version| version["commit"].clone()).collect();
+    assert_eq!(commits[..3], [head, json!(second), first], "the commit of the merged branch is not among them");
+    assert!(main[0]["text"].as_str().unwrap().starts_with("ada, "), "{main:?}");
+    assert_eq!(versions(""), main);
+    assert_eq!(versions("?branch=work").len(), commits.len() - 1);
+    for none in ["?branch=nope", "?branch=.."] {
+        assert!(versions(none).is_empty(), "{none}");
+    }
+    browser.get(T).expect(200).shows("data-versions=\"/ada/rivers/versions?branch=main\"");
+    ada.post("/databases/ada/rivers/tags", &json!({"name": "v1", "from": {"branch": "main"}})).expect(201);
+    let tagged = browser.get(&format!("{T}?ref=v1")).expect(200);
+    assert!(!tagged.text.contains("data-versions"), "a tag has a single version");
+}
+
+#[test]
 fn the_past_of_a_private_database_is_hidden() {
     let (server, ada, _) = rivers();
     ada.post("/databases", &json!({"owner": "ada", "name": "secret", "visibility": "private"})).expect(201);
     ada.write("ada/secret", "main", "CREATE TABLE t(id INTEGER PRIMARY KEY); INSERT INTO t VALUES (1)");
-    let paths =
-        ["/tables/t/history", "/tables/t/history?key=%7B%22id%22%3A%221%22%7D", "/tables/t?at=2100-01-01T00:00:00Z"];
+    let paths = [
+        "/versions",
+        "/tables/t/history",
+        "/tables/t/history?key=%7B%22id%22%3A%221%22%7D",
+        "/tables/t?at=2100-01-01T00:00:00Z",
+    ];
     assert_hidden(&server, &paths);
     signed_in(&server, "ada").get("/ada/secret/tables/t/history").expect(200).shows("added");
 }
