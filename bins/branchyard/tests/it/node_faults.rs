@@ -27,6 +27,8 @@ const DATABASES: [&str; 3] = ["a", "b", "c"];
 const CLIENTS: usize = 6;
 /// The lease of a node, in seconds.
 const LEASE: u64 = 2;
+/// How long a node is started again and again.
+const START: Duration = Duration::from_secs(30);
 /// Faults of a short run.
 const SHORT: usize = 6;
 
@@ -124,11 +126,20 @@ impl Cluster {
         if key.exists() && !data.join("server.key").exists() {
             fs::copy(key, data.join("server.key")).unwrap();
         }
-        let log =
-            fs::File::options().create(true).append(true).open(self.folder.join(format!("{}.log", self.nodes[at].id)));
-        let mut command = self.command(at, &["serve", "--listen", "127.0.0.1:0"]);
-        let process = ServerProcess::try_start(command.stderr(log.unwrap()))
-            .unwrap_or_else(|error| panic!("{} does not start: {error}", self.nodes[at].id));
+        let log = fs::File::options()
+            .create(true)
+            .append(true)
+            .open(self.folder.join(format!("{}.log", self.nodes[at].id)))
+            .unwrap();
+        let until = Instant::now() + START;
+        // As a service manager, because a node whose Postgres does not answer in time does not start.
+        let process = loop {
+            let mut command = self.command(at, &["serve", "--listen", "127.0.0.1:0"]);
+            match ServerProcess::try_start(command.stderr(log.try_clone().unwrap())) {
+                Ok(process) => break process,
+                Err(error) => assert!(Instant::now() < until, "{} does not start: {error}", self.nodes[at].id),
+            }
+        };
         self.nodes[at].origin.write().clone_from(&process.origin);
         *self.nodes[at].process.lock() = Some(process);
     }
@@ -282,6 +293,15 @@ impl Client<'_> {
     }
 }
 
+/// Ends the clients when it goes, also if the test fails.
+struct Stop<'a>(&'a AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 #[test]
 fn several_nodes_lose_nothing_under_any_fault() {
     let number = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().expect("a number"));
@@ -308,6 +328,7 @@ fn several_nodes_lose_nothing_under_any_fault() {
         token: &token,
     };
     thread::scope(|scope| {
+        let _stop = Stop(&stop);
         for thread in 0..CLIENTS {
             let (client, stop) = (client(), &stop);
             scope.spawn(move || {
@@ -334,7 +355,6 @@ fn several_nodes_lose_nothing_under_any_fault() {
             *faults.entry(fault.name()).or_default() += 1;
             struck += 1;
         }
-        stop.store(true, Ordering::Relaxed);
     });
     let client = client();
     for at in 0..count {
