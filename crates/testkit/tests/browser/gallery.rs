@@ -239,6 +239,7 @@ const NO_PAGES: &[&str] = &[
     "/admin",
     "/{owner}/{database}/export",
     "/{owner}/{database}/live",
+    "/{owner}/{database}/versions",
     "/{owner}/{database}/tables/{table}/csv",
     "/{owner}/{database}/tables/{table}/cell",
     "/{owner}/{database}/tables/{table}/sheet",
