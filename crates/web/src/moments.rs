@@ -40,7 +40,10 @@ pub(crate) async fn find<L: Level>(
     let commit = visit.read(move |hub| hub.history().at_time(&access, name.as_deref(), at)).await?;
     let branch = visit.parameter("ref").unwrap_or_else(|| frame.default_branch.clone());
     let branch = branch.strip_prefix("refs/heads/").map(str::to_owned).unwrap_or(branch);
-    let moment = Moment { branch, at: format::when(at, visit.state.services.now()), sent: format::to_send(at) };
+    let now = visit.state.services.now();
+    // Later than now, the branch is as it is now.
+    let at = at.min(now);
+    let moment = Moment { branch, at: format::when(at, now), sent: format::to_send(at) };
     Ok((moment, commit))
 }
 

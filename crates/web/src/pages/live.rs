@@ -9,9 +9,10 @@ use branchyard_domain::access::{Admin, Caller, Read};
 use branchyard_domain::errors::OperationError;
 use branchyard_domain::ports::WatchKey;
 use branchyard_domain::values::{HookId, OperationId, PullNumber};
-use branchyard_http_common::{ApiError, CallerKey, LiveKey, LiveStreams, LiveSubject, Services};
+use branchyard_http_common::{ApiError, CallerKey, HandlerError, LiveKey, LiveStreams, LiveSubject, Services};
 use branchyard_problem_details::{ErrorCode, Problem};
 
+use super::deployments::list::PAGE as LISTED_DEPLOYMENTS;
 use crate::error_page::PageError;
 use crate::page_context::{PageContext, PageResult};
 
@@ -52,20 +53,29 @@ pub(crate) async fn of_database(visit: PageContext) -> PageResult {
     open(visit, move |services| database_keys(services, &caller, (&owner, &name), part)).await
 }
 
-/// `GET /deployments/{owner}/{deployment}/live`
+/// `GET /deployments/{owner}/{deployment}/live?also=…`: `also` names other deployments of the owner, of a page that lists them.
 pub(crate) async fn of_deployment(visit: PageContext) -> PageResult {
-    let (caller, owner, name) = (visit.caller.clone(), visit.segment("owner"), visit.segment("deployment"));
+    let (caller, owner) = (visit.caller.clone(), visit.segment("owner"));
+    let mut names = vec![visit.segment("deployment")];
+    names.extend(visit.parameters("also"));
+    if names.len() > LISTED_DEPLOYMENTS {
+        return Err(HandlerError::parameter("also", "names too many deployments").into());
+    }
     open(visit, move |services| {
-        let access = services.deployments().access::<Observe>(&caller, &owner, &name)?;
-        let (id, user) = (access.deployment().id, access.who().id);
-        let rights = LiveKey::Deployment(DeploymentWatchKey::Rights(id, user));
-        Ok((rights, vec![LiveKey::Deployment(DeploymentWatchKey::State(id))]))
+        let (mut rights, mut content) = (Vec::new(), Vec::new());
+        for name in &names {
+            let access = services.deployments().access::<Observe>(&caller, &owner, name)?;
+            let (id, user) = (access.deployment().id, access.who().id);
+            rights.push(LiveKey::Deployment(DeploymentWatchKey::Rights(id, user)));
+            content.push(LiveKey::Deployment(DeploymentWatchKey::State(id)));
+        }
+        Ok((rights, content))
     })
     .await
 }
 
-/// What the viewer's role follows from, and what the page shows.
-type Keys = (LiveKey, Vec<LiveKey>);
+/// What the viewer's roles follow from, and what the page shows.
+type Keys = (Vec<LiveKey>, Vec<LiveKey>);
 
 /// Checks that the viewer may open the page, as the page does.
 fn database_keys(
@@ -101,7 +111,7 @@ fn database_keys(
         }
     };
     let rights = WatchKey::DatabaseRights(database, caller.user().map(|user| user.id));
-    Ok((LiveKey::Hub(rights), content.into_iter().map(LiveKey::Hub).collect()))
+    Ok((vec![LiveKey::Hub(rights)], content.into_iter().map(LiveKey::Hub).collect()))
 }
 
 /// Opens a stream if the viewer may follow what `find` returns.
@@ -112,8 +122,7 @@ async fn open(visit: PageContext, find: impl Fn(&Services) -> Result<Keys, ApiEr
     let session = visit.session.clone();
     let opened = visit
         .read(move |services| -> Result<_, ApiError> {
-            let (rights, content) = find(services)?;
-            let mut rights = vec![rights];
+            let (mut rights, content) = find(services)?;
             rights.extend(session.as_ref().map(|session| LiveKey::Hub(WatchKey::Session(session.id))));
             let subject = LiveSubject { rights, content, until: session.as_ref().map(|session| session.expires_at) };
             let before = LiveStreams::rights(services, &subject)?;

@@ -17,7 +17,7 @@ use crate::page_context::{PageContext, PageResult};
 use crate::paths;
 
 /// Deployments per page.
-const PAGE: usize = 30;
+pub(crate) const PAGE: usize = 30;
 
 const STATES: &[(&str, &str, Option<RunState>)] = &[
     ("All", "", None),
@@ -63,7 +63,8 @@ struct ListPage {
     states: Vec<(&'static str, String, bool)>,
     is_filtered: bool,
     rows: Vec<DeploymentListRow>,
-    is_live: bool,
+    /// The address of the stream of the deployments that are about to change.
+    watch: Option<String>,
     next: Option<String>,
 }
 
@@ -119,7 +120,7 @@ pub(crate) async fn show(visit: PageContext) -> PageResult {
     let next = last.map(|last| paths::with_query(&path, &[("state", &shown), ("after", &last)]));
     let rows: Vec<DeploymentListRow> =
         found.iter().map(|(view, so_far)| DeploymentListRow::of(view, *so_far, now)).collect();
-    let is_live = rows.iter().any(|row| row.standing.is_moving);
+    let watch = watch(&rows);
     let states = STATES.iter().map(|(label, name, _)| {
         let href = paths::with_query(&path, &[("state", name)]);
         (*label, href, *name == shown)
@@ -127,5 +128,12 @@ pub(crate) async fn show(visit: PageContext) -> PageResult {
     let states = states.collect();
     let is_viewer = visit.caller.user().is_some_and(|user| user.name.as_str().eq_ignore_ascii_case(&owner));
     let is_filtered = !shown.is_empty();
-    visit.page(|shell| ListPage { shell, owner, is_viewer, states, is_filtered, rows, is_live, next })
+    visit.page(|shell| ListPage { shell, owner, is_viewer, states, is_filtered, rows, watch, next })
+}
+
+fn watch(rows: &[DeploymentListRow]) -> Option<String> {
+    let mut moving = rows.iter().filter(|row| row.standing.is_moving);
+    let first = moving.next()?;
+    let others: Vec<(&str, &str)> = moving.map(|row| ("also", row.name.as_str())).collect();
+    Some(paths::with_query(&format!("{}/live", first.href), &others))
 }

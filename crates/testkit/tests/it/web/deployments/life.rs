@@ -6,7 +6,7 @@ use branchyard_testkit::{AMPLE, wait_for};
 
 use super::super::live::{CHANGED, OpenStream};
 use super::super::sign_up;
-use super::{DeploymentPagesHarness, GAUGES};
+use super::{DeploymentPagesHarness, GAUGES, create};
 
 #[test]
 fn a_backup_is_made_downloaded_and_deleted() {
@@ -68,6 +68,37 @@ fn an_open_page_learns_of_each_change_of_state() {
     let page = ada.get("/").expect(200);
     ada.submit(&page, "/sign-out", &[]).expect(303);
     stream.ends("rights", Duration::from_secs(1));
+}
+
+#[test]
+fn an_open_list_learns_of_each_of_its_deployments() {
+    let harness = DeploymentPagesHarness::with_gauges();
+    let ada = &harness.ada;
+    create(ada, &[("name", "scales")]);
+    ada.settled("/deployments/ada/scales").shows(">Started<");
+    let list = ada.get("/deployments/ada").expect(200);
+    assert!(!list.text.contains("data-watch"), "nothing is about to change");
+    let both = format!("{GAUGES}/live?also=scales");
+    for name in ["gauges", "scales"] {
+        let mut stream = OpenStream::open(&harness.server, ada, &both).expect_open();
+        let shutdown = format!("/deployments/ada/{name}/shutdown");
+        let question = ada.get(&shutdown).expect(200);
+        ada.submit(&question, &shutdown, &[]).expect(303);
+        stream.until(CHANGED, AMPLE);
+        ada.settled(&format!("/deployments/ada/{name}")).shows(">Stopped<");
+    }
+    harness.books.never_ready(true);
+    for name in ["tides", "winds"] {
+        create(ada, &[("name", name)]);
+    }
+    let watch = "data-watch=\"/deployments/ada/winds/live?also=tides\"";
+    ada.get("/deployments/ada").expect(200).shows(watch);
+    for (query, status) in [("also=nothing".to_owned(), 404), (["also=scales"; 30].join("&"), 400)] {
+        OpenStream::open(&harness.server, ada, &format!("{GAUGES}/live?{query}")).expect_status(status);
+    }
+    OpenStream::open(&harness.server, ada, &format!("{GAUGES}/live?{}", ["also=scales"; 29].join("&"))).expect_open();
+    let bob = sign_up(&harness.server, "bob");
+    OpenStream::open(&harness.server, &bob, &both).expect_status(404);
 }
 
 #[test]
