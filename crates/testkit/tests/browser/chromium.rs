@@ -143,7 +143,9 @@ impl Chromium {
     /// Sets the color scheme that the system prefers.
     pub(super) fn theme(&self, theme: Theme) {
         let value = if theme == Theme::Dark { "dark" } else { "light" };
-        let features = json!({"features": [{"name": "prefers-color-scheme", "value": value}]});
+        // Without motion, colors change at once. Otherwise those of a button may be between two schemes when they are checked.
+        let scheme = json!({"name": "prefers-color-scheme", "value": value});
+        let features = json!({"features": [scheme, {"name": "prefers-reduced-motion", "value": "reduce"}]});
         self.devtools("Emulation.setEmulatedMedia", features);
     }
 
