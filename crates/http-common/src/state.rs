@@ -110,7 +110,7 @@ impl AppState {
 }
 
 impl AppState {
-    /// Returns `true` if the server is shutting down or an administrator drained its node, so that nothing long should begin here.
+    /// Returns `true` if the server is shutting down, or if an administrator has drained its node. Nothing that takes long should start then.
     pub fn is_stopping(&self) -> bool {
         self.draining.load(Ordering::Relaxed) || self.drained.load(Ordering::Relaxed)
     }

@@ -147,7 +147,11 @@ impl<'a> FirstParents<'a> {
                 break;
             }
             self.read = self.inner.ports.engine.log(self.database, &self.position, READ.min(self.left))?.into();
-            let Some(last) = self.read.back() else { break };
+            let Some(last) = self.read.back() else {
+                // The history ends here.
+                self.next = None;
+                break;
+            };
             self.position = last.next.clone();
             self.left -= self.read.len();
         }

@@ -9,7 +9,7 @@ use crate::database::{self, DatabaseTab};
 use crate::format;
 use crate::page_context::{PageContext, PageResult};
 
-/// Number of the newest commits of a branch of which the slider has those that are no part of a merged branch.
+/// Number of the newest commits of a branch that are looked at. Those of merged branches are left out.
 const NEWEST: usize = 200;
 
 /// `GET /{owner}/{database}/versions?branch=…`: `{"versions": [{"commit", "text"}, …]}`, newest first. Without such a branch there are
