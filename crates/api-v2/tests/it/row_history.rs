@@ -113,13 +113,13 @@ async fn keys_are_checked_with_all_their_faults() {
 #[actix_web::test]
 async fn each_cell_is_from_a_commit() {
     let (world, ada, commits) = gauges().await;
-    let [created, renamed, _, merged] = commits.as_slice() else { panic!() };
+    let [created, renamed, leveled, _] = commits.as_slice() else { panic!() };
     let blame = world.get(None, &format!("{T}/blame?key={}", key(&json!({"ID": "4"})))).await.expect(200).data();
     let columns = &blame["columns"];
     assert_eq!(columns["id"]["commit_sha"], *created);
     assert!(columns["id"].get("from").is_none());
     assert_eq!((&columns["name"]["commit_sha"], &columns["name"]["from"]), (&json!(renamed), &json!("Elbe")));
-    assert_eq!((&columns["level"]["commit_sha"], &columns["level"]["from"]), (&json!(merged), &json!("1.5")));
+    assert_eq!((&columns["level"]["commit_sha"], &columns["level"]["from"]), (&json!(leveled), &json!("1.5")));
     assert_eq!(columns["level"]["pull_number"], 1);
     assert_eq!((&blame["complete"], &columns["name"]["author"]["name"]), (&json!(true), &json!("ada")));
     world
@@ -129,4 +129,48 @@ async fn each_cell_is_from_a_commit() {
     let blame = world.get(None, &format!("{T}/blame?key={}", key(&json!({"id": "5"})))).await.expect(200).data();
     assert_eq!(blame["columns"]["level"]["from"], "1.0");
     world.get(None, &format!("{T}/blame")).await.refused_at(400, "key");
+}
+
+/// What a merge left out is newer than what it kept, and yet gave the cell nothing.
+#[actix_web::test]
+async fn a_cell_is_from_the_side_that_a_merge_kept() {
+    let (world, ada, commits) = gauges().await;
+    let created = &commits[0];
+    world.write(&ada, D, "main", "INSERT INTO gauges VALUES (6, 'Oste', 1)").await;
+    world.branch(&ada, D, "theirs", "main").await;
+    let set = |what: [&str; 3]| -> String {
+        (4..).zip(what).map(|(id, what)| format!("UPDATE gauges SET {what} WHERE id = {id};")).collect()
+    };
+    let ours = set(["name = 'Elbe 1', level = 3", "name = 'O 1'", "name = 'O 1'"]);
+    let ours = world.write(&ada, D, "main", &ours).await;
+    let theirs = set(["name = 'Elbe 2'", "name = 'O 2', level = 8", "name = 'O 2'"]);
+    let theirs = world.write(&ada, D, "theirs", &theirs).await;
+    let end = |branch: &str| json!({"database": {"owner": "ada", "name": "rivers"}, "branch_name": branch});
+    let pull = json!({"title": "Names", "from_branch": end("theirs"), "to_branch": end("main")});
+    world.post(Some(&ada), "/databases/ada/rivers/pulls", pull).await.expect(201);
+    let row =
+        |id: u8, how: (&str, Value)| json!({"table": "gauges", "primary_key": {"id": id.to_string()}, how.0: how.1});
+    let by_hand = row(6, ("row", json!({"name": "O 3"})));
+    let rows = json!([row(4, ("take", json!("ours"))), row(5, ("take", json!("theirs"))), by_hand]);
+    let merge = world.post(Some(&ada), "/databases/ada/rivers/pulls/2/merge", json!({"resolve_rows": rows})).await;
+    let merged = world.finish(&ada, &merge).await["result"]["commit_sha"].as_str().unwrap().to_owned();
+
+    for again in 0..2 {
+        let blamed = async |id: u8, column: &str| {
+            let address = format!("{T}/blame?key={}", key(&json!({"id": id})));
+            let blame = world.get(None, &address).await.expect(200).data();
+            assert_eq!(blame["complete"], true, "{blame}");
+            let cell = &blame["columns"][column];
+            (cell["commit_sha"].as_str().unwrap().to_owned(), cell["from"].clone(), cell["pull_number"].clone())
+        };
+        let none = Value::Null;
+        assert_eq!(blamed(4, "name").await, (ours.clone(), json!("Labe"), none.clone()), "{again}");
+        assert_eq!(blamed(4, "level").await, (ours.clone(), json!("2.0"), none.clone()));
+        assert_eq!(blamed(5, "name").await, (theirs.clone(), json!("Oder"), json!(2)));
+        assert_eq!(blamed(5, "level").await, (theirs.clone(), none.clone(), json!(2)));
+        assert_eq!(blamed(5, "id").await.0, *created);
+        assert_eq!(blamed(6, "name").await, (merged.clone(), json!("O 1"), json!(2)), "neither side had this name");
+        // A later change of another row changes nothing.
+        world.write(&ada, D, "main", &format!("INSERT INTO gauges VALUES (7{again}, 'Inn', 1)")).await;
+    }
 }

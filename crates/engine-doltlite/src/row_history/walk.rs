@@ -35,6 +35,7 @@ struct TableState {
 
 /// What the comparison needs of a commit.
 struct KnownCommit {
+    /// The parents that are looked at.
     parents: Vec<ChunkHash>,
     table: Option<TableState>,
 }
@@ -86,22 +87,24 @@ impl<'a> HistoryWalk<'a> {
         let until = Instant::now() + self.wanted.timeout;
         let mut log = connection.raw().prepare_cached("SELECT commit_hash FROM dolt_log(?)").map_err(fault)?;
         let mut hashes = log.query([at.log.from.as_str()]).map_err(fault)?;
-        let mut next_hash = || -> Result<Option<CommitHash>, EngineError> {
+        let mut next_of_log = || -> Result<Option<CommitHash>, EngineError> {
             let Some(row) = hashes.next().map_err(fault)? else { return Ok(None) };
             let hash: String = row.get(0).map_err(fault)?;
             commits::parse(&hash).map(Some)
         };
+        let first_parents = self.wanted.first_parents;
         let mut walk = LogWalk::new(&at.log.from);
         let mut merges = Merges::new(ChunkHash::from(&at.log.from));
         let mut skipped = at.log.after.clone();
         let (mut position, mut page) = (at.clone(), HistoryPage::default());
-        let mut hash = next_hash()?;
+        let mut hash = next_of_log()?;
         while let Some(commit) = hash.take() {
             let chunk = ChunkHash::from(&commit);
             let known = self.known(chunk)?;
             let merged_by = merges.pass(chunk, &known.parents);
             let parents: Vec<CommitHash> = known.parents.iter().map(ChunkHash::as_commit).collect();
             let behind = walk.pass(&commit, &parents);
+            let mut next_hash = || if first_parents { Ok(parents.first().cloned()) } else { next_of_log() };
             if let Some(last) = &skipped {
                 if *last == commit {
                     skipped = None;
@@ -304,7 +307,8 @@ impl<'a> HistoryWalk<'a> {
         }
         let chunk = self.chunks.get(hash)?;
         let commit = layout::commit(&chunk).map_err(|malformed| damaged(hash, malformed))?;
-        let parents = commit.parents.iter().map(|parent| ChunkHash::from_bytes(*parent)).collect();
+        let looked_at = if self.wanted.first_parents { 1 } else { usize::MAX };
+        let parents = commit.parents.iter().take(looked_at).map(|parent| ChunkHash::from_bytes(*parent)).collect();
         let catalog = ChunkHash::from_bytes(commit.catalog);
         let table = if catalog == ChunkHash::NONE { None } else { self.table(catalog)? };
         let known = Rc::new(KnownCommit { parents, table });

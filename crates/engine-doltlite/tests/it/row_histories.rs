@@ -17,7 +17,7 @@ fn named(cells: &[(&str, Cell)]) -> Named {
 }
 
 fn query<'a>(table: &'a str, key: Option<&'a [(String, Cell)]>) -> HistoryQuery<'a> {
-    HistoryQuery { table, key, limit: 100, bytes: 1 << 20, timeout: LONG }
+    HistoryQuery { table, key, first_parents: false, limit: 100, bytes: 1 << 20, timeout: LONG }
 }
 
 impl EngineHarness {

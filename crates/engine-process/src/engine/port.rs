@@ -600,9 +600,10 @@ impl Engine for ProcessEngine {
         wanted: &HistoryQuery<'_>,
     ) -> Result<HistoryPage, EngineError> {
         let (table, key) = (wanted.table.to_owned(), wanted.key.map(<[_]>::to_vec));
-        let HistoryQuery { limit, bytes, timeout, .. } = *wanted;
+        let HistoryQuery { first_parents, limit, bytes, timeout, .. } = *wanted;
         let most = (4 * self.options.engine.diff_timeout).max(LEAST).saturating_add(timeout);
-        self.ask(database, &Call::RowHistory { at: at.clone(), table, key, limit, bytes, timeout }, most)
+        let call = Call::RowHistory { at: at.clone(), table, key, first_parents, limit, bytes, timeout };
+        self.ask(database, &call, most)
     }
 
     fn tables(&self, database: DatabaseId, at: &CommitHash) -> Result<Vec<TableSchema>, EngineError> {

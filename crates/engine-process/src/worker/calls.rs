@@ -70,8 +70,8 @@ pub(super) fn answer(engine: &DoltliteEngine, link: &Link, database: DatabaseId,
         Call::ChangedRows { from, to, table, page } => {
             done(link, &engine.changed_rows(database, &from, &to, &table, &page))
         }
-        Call::RowHistory { at, table, key, limit, bytes, timeout } => {
-            let wanted = HistoryQuery { table: &table, key: key.as_deref(), limit, bytes, timeout };
+        Call::RowHistory { at, table, key, first_parents, limit, bytes, timeout } => {
+            let wanted = HistoryQuery { table: &table, key: key.as_deref(), first_parents, limit, bytes, timeout };
             done(link, &engine.row_history(database, &at, &wanted))
         }
         Call::Tables { at } => done(link, &engine.tables(database, &at)),

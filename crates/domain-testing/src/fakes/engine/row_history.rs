@@ -13,10 +13,17 @@ const WITHOUT_TIME: u64 = 1;
 
 pub(super) fn page(history: &CommitGraph, at: &HistoryPosition, wanted: &HistoryQuery<'_>) -> Result<HistoryPage> {
     let mut walk = LogWalk::new(&at.log.from);
+    let looked_at = |commit: &Commit| {
+        let count = if wanted.first_parents { 1 } else { usize::MAX };
+        commit.parents.iter().take(count).cloned().collect::<Vec<_>>()
+    };
+    let log = match wanted.first_parents {
+        true => first_parents(history, &at.log.from)?,
+        false => history.log(&at.log.from)?,
+    };
     let mut position = at.clone();
     let mut page = HistoryPage::default();
-    let mut commits =
-        history.log(&at.log.from)?.into_iter().map(|commit| (commit, walk.pass(&commit.hash, &commit.parents)));
+    let mut commits = log.into_iter().map(|commit| (commit, walk.pass(&commit.hash, &looked_at(commit))));
     if let Some(after) = &at.log.after {
         commits.by_ref().find(|(commit, _)| commit.hash == *after);
     }
@@ -35,7 +42,7 @@ pub(super) fn page(history: &CommitGraph, at: &HistoryPosition, wanted: &History
         let (changes, more) = changes(history, commit, wanted, &rows)?;
         let last = changes.last().map(key_of);
         for row in changes {
-            if !is_of_other_parent(history, commit, wanted.table, &row)? {
+            if wanted.first_parents || !is_of_other_parent(history, commit, wanted.table, &row)? {
                 let merged_by = merged_by(history, &at.log, commit)?;
                 let next = match wanted.key {
                     Some(_) => HistoryPosition { log: behind.clone(), after: None },
@@ -56,6 +63,14 @@ pub(super) fn page(history: &CommitGraph, at: &HistoryPosition, wanted: &History
         }
     }
     Ok(page)
+}
+
+fn first_parents<'a>(history: &'a CommitGraph, from: &CommitHash) -> Result<Vec<&'a Commit>> {
+    let mut line = vec![&history.get(from)?.commit];
+    while let Some(parent) = line.last().and_then(|commit| commit.parents.first()) {
+        line.push(&history.get(parent)?.commit);
+    }
+    Ok(line)
 }
 
 fn key_of(row: &RowChange) -> Vec<Cell> {

@@ -9,7 +9,7 @@ use branchyard_domain::ports::{Engine, EngineError, HistoryChange, HistoryPage, 
 use branchyard_domain::values::CommitHash;
 
 fn query<'a>(key: Option<&'a [(String, Cell)]>, limit: usize) -> HistoryQuery<'a> {
-    HistoryQuery { table: "T", key, limit, bytes: 1 << 20, timeout: LONG }
+    HistoryQuery { table: "T", key, first_parents: false, limit, bytes: 1 << 20, timeout: LONG }
 }
 
 impl Db<'_> {
@@ -137,6 +137,16 @@ pub fn row_history_of_merges(engine: &dyn Engine) {
     assert_eq!(merges, [None, Some(merged.clone()), None, None]);
     assert_eq!(commits(&db.history_of(&at, 2)), [&at, &ours, &base], "the merge took the row of one side");
     assert_eq!(commits(&db.history_of(&at, 3)), [&theirs, &base]);
+    // Along the first parents, a merge did what it brought.
+    let line = |id: i64| db.history(&at, &HistoryQuery { first_parents: true, ..query(Some(&key(id)), 100) });
+    let (first, third) = (line(1).changes, line(3));
+    assert_eq!(commits(&first), [&merged, &ours, &base]);
+    assert_eq!((&first[0].row.from, first[0].commit.parents.len()), (&row(1, "ours", 10), 2));
+    assert!(first.iter().all(|change| change.merged_by.is_none()));
+    assert_eq!((commits(&third.changes), third.next, third.commits), (vec![&merged, &base], None, 5));
+    let rest =
+        engine.row_history(db.id, &first[0].next, &HistoryQuery { first_parents: true, ..query(Some(&key(1)), 1) });
+    assert_eq!(commits(&rest.unwrap().changes), [&ours]);
     let table = db.history(&at, &query(None, 100)).changes;
     let of_merge: Vec<_> = table.iter().filter(|change| change.commit.hash == merged).collect();
     assert_eq!(of_merge.len(), 1, "{of_merge:?}");

@@ -28,6 +28,8 @@ pub struct HistoryQuery<'a> {
     pub table: &'a str,
     /// Names and values of all columns of the primary key, to find the changes of one row. `None` finds the changes of all rows.
     pub key: Option<&'a [(String, Cell)]>,
+    /// Look only at first parents, as `git log --first-parent` does. A merge then counts if it differs from its first parent.
+    pub first_parents: bool,
     /// Maximum number of changes.
     pub limit: usize,
     /// Soft limit on the bytes of values. A page ends at the change that reaches it.
@@ -52,7 +54,7 @@ pub struct HistoryChange {
 /// A page of the history of a row or a table, newest changes first.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct HistoryPage {
-    /// The changes. A merge is among them only if the row differs from that of all its parents.
+    /// The changes. A merge is among them only if the row differs from that of all its parents that are looked at.
     pub changes: Vec<HistoryChange>,
     /// Where the next page begins. `None` if the whole history was looked at.
     pub next: Option<HistoryPosition>,
