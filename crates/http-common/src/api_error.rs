@@ -460,7 +460,7 @@ impl From<OperationError> for ApiError {
             OperationError::Denied | OperationError::NotYours | OperationError::MayNotCreateFor(_) => {
                 plain(ErrorCode::PermissionDenied, &error)
             }
-            OperationError::NotQueued | OperationError::OtherHead { .. } => plain(ErrorCode::Conflict, &error),
+            OperationError::NotQueued | OperationError::OtherHead(_) => plain(ErrorCode::Conflict, &error),
             OperationError::QueueFull(_) => plain(ErrorCode::RateLimited, &error),
             OperationError::Quota(error) => error.into(),
             OperationError::NameTaken(_) | OperationError::BranchExists(_) | OperationError::TooManyDatabases(_) => {

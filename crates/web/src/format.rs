@@ -39,6 +39,11 @@ pub(crate) fn when(at: Timestamp, now: Timestamp) -> Markup {
     Markup(format!("<time datetime=\"{}\" title=\"{}\">{}</time>", exact.0, exact.1, distance(at, now)))
 }
 
+/// Formats a time as a `<time>` element, to the second.
+pub(crate) fn to_the_second(at: Timestamp) -> Markup {
+    Markup(format!("<time datetime=\"{}\">{}</time>", exact(at).0, utc(at).format("%-d %B %Y, %H:%M:%S UTC")))
+}
+
 /// Parses a time in the formats that browsers send, as UTC.
 pub(crate) fn sent_time(text: &str) -> Option<Timestamp> {
     let parsed = ["%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M"]

@@ -67,6 +67,7 @@ mod log;
 mod markdown;
 mod moments;
 mod money;
+mod new_branch;
 mod page_context;
 mod pages;
 mod paths;

@@ -43,17 +43,20 @@ pub(crate) async fn find<L: Level>(
     let now = visit.state.services.now();
     // Later than now, the branch is as it is now.
     let at = at.min(now);
-    let moment = Moment { branch, at: format::when(at, now), sent: format::to_send(at) };
+    let moment = Moment { branch, at: format::to_the_second(at), sent: format::to_send(at) };
     Ok((moment, commit))
 }
 
-/// Parses a time as RFC 3339, or as a form sends it, which is UTC. The blank in `2026-09-04T12:00:00 02:00` is a plus sign that was not
+/// Parses a time as RFC 3339, or as a form sends it, which is UTC and stands for the whole second, so that a form that is sent as it was
+/// shown finds the commit that it was shown with. The blank in `2026-09-04T12:00:00 02:00` is a plus sign that was not
 /// encoded.
 fn parsed(text: &str) -> Option<Timestamp> {
     let zoned = text.rsplit_once(' ').filter(|(_, zone)| zone.len() == 5 && text.contains('T'));
     let text = zoned.map_or_else(|| text.to_owned(), |(time, zone)| format!("{time}+{zone}"));
     let zoned = chrono::DateTime::parse_from_rfc3339(&text).ok();
-    zoned.map(|time| Timestamp::from_micros(time.timestamp_micros())).or_else(|| format::sent_time(&text))
+    zoned.map(|time| Timestamp::from_micros(time.timestamp_micros())).or_else(|| {
+        format::sent_time(&text).map(|begin| Timestamp::from_micros(begin.as_micros().saturating_add(999_999)))
+    })
 }
 
 /// The steps through the commits of a branch, which a page shows for its content.

@@ -45,13 +45,8 @@ pub enum OperationError {
     #[error("no branch '{0}'")]
     NoSuchBranch(String),
     /// The statements of a write would run on another commit than the expected one.
-    #[error("branch '{branch}' is at commit {head}, not at the expected one")]
-    OtherHead {
-        /// The branch that the statements run on.
-        branch: RefName,
-        /// The commit.
-        head: CommitHash,
-    },
+    #[error("the statements would run on commit {0}, not on the expected one")]
+    OtherHead(CommitHash),
     /// The branch to create already exists.
     #[error("branch '{0}' already exists")]
     BranchExists(RefName),

@@ -126,7 +126,7 @@ impl<'a> Operations<'a> {
         if let Some(expected) = &wanted.expected_head
             && *expected != base
         {
-            return Err(OperationError::OtherHead { branch: wanted.to_branch, head: base });
+            return Err(OperationError::OtherHead(base));
         }
         let message = message_of(wanted.message, &wanted.statements, &from_branch, &wanted.to_branch);
         let work = Work::SqlWrite {

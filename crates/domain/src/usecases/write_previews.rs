@@ -96,7 +96,7 @@ pub(super) fn preview(
     if let Some(expected) = &wanted.expected_head
         && *expected != base
     {
-        return Err(OperationError::OtherHead { branch: wanted.to_branch.clone(), head: base });
+        return Err(OperationError::OtherHead(base));
     }
     let end = try_statements(inner, database.id, (&base, &wanted.statements), TIME)?;
     Ok(PreviewReport { base, end })

@@ -35,7 +35,7 @@ fn a_write_that_expects_another_head_is_refused() {
     let second = world.wrote("main", "INSERT INTO t VALUES (7,'seven')");
     for write in [wanted("main", "main", Some(first.clone())), wanted("main", "new", Some(first))] {
         match queue(&world, write) {
-            Err(OperationError::OtherHead { head, .. }) => assert_eq!(head, second),
+            Err(OperationError::OtherHead(head)) => assert_eq!(head, second),
             other => panic!("{other:?}"),
         }
     }
@@ -57,7 +57,7 @@ fn a_write_fails_if_its_branch_moved_before_it_runs() {
     world.outcome(first.id);
     let failure = world.failure(second.id);
     assert_eq!(failure.kind, FailureKind::Conflict);
-    assert!(failure.detail.starts_with("branch 'main' is at commit "), "{failure:?}");
+    assert!(failure.detail.starts_with("the statements would run on commit "), "{failure:?}");
     assert_eq!(world.rows("main"), ["1|one", "2|two"]);
 }
 
@@ -160,7 +160,7 @@ fn a_preview_changes_nothing() {
     assert!(matches!(report.end, PreviewEnd::Failed { statement: 1, .. }), "{report:?}");
     world.wrote("main", "INSERT INTO t VALUES (7,'seven')");
     let moved = preview(&world, &wanted("main", "main", Some(head)));
-    assert!(matches!(moved, Err(OperationError::OtherHead { .. })), "{moved:?}");
+    assert!(matches!(moved, Err(OperationError::OtherHead(_))), "{moved:?}");
     let missing = preview(&world, &wanted("nope", "new", None));
     assert!(matches!(missing, Err(OperationError::NoSuchBranch(_))), "{missing:?}");
 }

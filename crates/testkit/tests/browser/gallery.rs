@@ -266,7 +266,7 @@ fn routes() -> Vec<String> {
         };
         // Addresses of another service, which lead to pages of this one.
         let is_forward = route.starts_with("/repositories/");
-        let is_page = route.starts_with('/') && !is_forward && (after.contains("get()") || after.contains(".get("));
+        let is_page = route.starts_with('/') && !is_forward && after.contains("get()");
         if is_page && !NO_PAGES.contains(&route.as_str()) {
             routes.push(route);
         }

@@ -25,6 +25,7 @@ const FIELDS: &[&str] = &["owner"];
 struct ForksPage {
     shell: LayoutContext,
     frame: DatabaseFrame,
+    may_sign_in: bool,
     /// Possible owners of a fork: values and labels of the options.
     owners: Vec<(String, String)>,
     forks: Vec<(String, String)>,
@@ -47,7 +48,10 @@ async fn filled(
     frame: DatabaseFrame,
     form: Filled,
 ) -> Result<ForksPage, PageError> {
-    let owners = owners(visit).await?;
+    let mut owners = owners(visit).await?;
+    let may_sign_in = owners.is_empty();
+    // A fork keeps the name, which its owner has already.
+    owners.retain(|(name, _)| !name.eq_ignore_ascii_case(&frame.owner));
     let after = visit.parameter("after").unwrap_or_default().to_ascii_lowercase();
     let (mut found, network) = visit
         .read(move |hub| {
@@ -59,7 +63,7 @@ async fn filled(
     let forks = found.iter().map(|fork| (fork.to_string(), crate::paths::database(fork))).collect();
     let drawing = (network.len() > 1).then(|| network.draw(&format!("{}/{}", frame.owner, frame.name)));
     let is_cut = network.is_cut();
-    Ok(ForksPage { shell: LayoutContext::default(), frame, owners, forks, next, drawing, is_cut, form })
+    Ok(ForksPage { shell: LayoutContext::default(), frame, may_sign_in, owners, forks, next, drawing, is_cut, form })
 }
 
 /// Returns the names of the viewer and of the viewer's organizations, as the values and the labels of a choice.

@@ -12,6 +12,7 @@ use crate::error_page::{PageError, sentence};
 use crate::format;
 use crate::forms::{Filled, FormPost};
 use crate::layout::LayoutContext;
+use crate::new_branch;
 use crate::page_context::{PageContext, PageResult};
 use crate::paths;
 use crate::rows::{CellKind, CellView};
@@ -207,6 +208,11 @@ pub(crate) async fn send(posted: FormPost) -> PageResult {
         true => form.checked("new_branch", RefName::parse(&posted.form.line("new_branch"))).map(Some),
         false => Some(None),
     };
+    if let Some(Some(name)) = &to_branch
+        && let Some(fault) = new_branch::fault(&posted, &row.access, name).await?
+    {
+        form.fault("new_branch", fault);
+    }
     let base = CommitPrefix::parse(&posted.form.line("base"));
     let base = form.checked("", base.map_err(|_| "Reload the page: it doesn't say which version of the row it shows."));
     let edit = edited(&posted, &row.schema);

@@ -42,7 +42,7 @@ pub(super) fn run(run: &LeasedRun<'_>, write: &QueuedWrite<'_>) -> Result<(), Ru
     let merge_message = format!("Merge {from_branch} into {to_branch}");
     let base = was.as_ref().unwrap_or(&from);
     if write.expected_head.is_some_and(|expected| expected != base) {
-        let detail = format!("branch '{to_branch}' is at commit {base}, not at the expected one");
+        let detail = format!("the statements would run on commit {base}, not on the expected one");
         return Err(failed(FailureKind::Conflict, detail));
     }
     let then_merge = (from_branch != to_branch).then_some((&from, merge_message.as_str()));

@@ -40,6 +40,8 @@ fn a_row_is_changed_added_and_deleted_by_forms() {
     assert_eq!(sent.location.as_deref(), Some("/ada/rivers/pulls/new?from=less&to=main"));
     assert_eq!(ada.read("ada/rivers", "main", "select count(*) from rivers where id = 77")[0][0], "1");
     assert_eq!(ada.read("ada/rivers", "less", "select count(*) from rivers where id = 77")[0][0], "0");
+    // A branch that is there already may be that of another pull request.
+    browser.submit(&form, &edit, &values).expect(422).shows("Branch &#39;less&#39; already exists.");
 }
 
 #[test]

@@ -85,6 +85,12 @@ fn a_file_with_something_to_choose_or_fix_is_previewed_in_the_new_database() {
     ada.follow(&empty).expect(200).shows("ada/void was created. The file was not imported. This file is empty.");
     ada.get("/ada/void").expect(200).shows("No tables yet");
 
+    // Values that the proposed type would change.
+    let prices = b"id,price\n1,1.10\n2,3.00\n3,1e5\n";
+    let page = ada.follow(&create(&ada, "prices", ("x.csv", prices)).expect(303)).expect(200);
+    page.shows("ada/prices was created.").shows("1.10").shows("changes 3 values").shows("id=\"start-import\"");
+    ada.get("/ada/prices").expect(200).shows("No tables yet");
+
     actor.database("two");
     actor.write("ada/two", "main", "create table a (id integer primary key); create table b (id integer primary key)");
     let (_, sqlite) = ada.bytes("/ada/two/export?format=sqlite");

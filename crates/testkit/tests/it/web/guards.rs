@@ -4,6 +4,7 @@ use branchyard_testkit::Server;
 use serde_json::json;
 
 use super::browser::Browser;
+use super::rivers::rivers;
 use super::{open_server, sign_up};
 
 /// A form field: its name and its value.
@@ -175,4 +176,28 @@ fn assets_are_kept_for_good_and_colors_chosen() {
     browser.follow(&done).expect(200).shows("data-theme=\"dark\"");
     let done = browser.submit(&page, "/settings/theme", &[("theme", "")]).expect(303);
     assert!(!browser.follow(&done).expect(200).text.contains("data-theme"));
+}
+
+#[test]
+fn head_answers_as_get_does_without_a_body() {
+    let (server, _, _) = rivers();
+    let client = reqwest::blocking::Client::builder().redirect(reqwest::redirect::Policy::none()).build().unwrap();
+    let paths = [
+        "/",
+        "/explore",
+        "/explore/",
+        "/ada/rivers",
+        "/ada/rivers/tables/rivers/csv",
+        "/ada/rivers/tables/none",
+        "/settings",
+    ];
+    for path in paths {
+        let url = format!("{}{path}", server.address());
+        let (whole, head) = (client.get(&url).send().unwrap(), client.head(&url).send().unwrap());
+        assert_eq!(head.status(), whole.status(), "{path}");
+        for name in ["content-type", "etag", "location", "content-disposition"] {
+            assert_eq!(head.headers().get(name), whole.headers().get(name), "{name} of {path}");
+        }
+        assert_eq!(head.bytes().unwrap().len(), 0, "{path}");
+    }
 }

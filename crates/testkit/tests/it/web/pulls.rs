@@ -52,7 +52,9 @@ fn from_a_write_over_a_conflict_to_the_merge() {
     let conflicts = conflicts.shows("<mark><span class=\"cell number\">1111</span></mark>");
     let conflicts = conflicts.shows("<mark><span class=\"cell number\">1000</span></mark>").shows("Rhein");
     let merge = format!("{pull}/merge");
-    browser.submit(&conflicts, &merge, &[]).expect(303);
+    let refused = browser.submit(&conflicts, &merge, &[]).expect(303);
+    browser.follow(&refused).expect(200).shows("choose a side for rivers, or for each of its rows").shows("id = 1");
+    ada.post("/databases/ada/rivers/pulls/1/merge", &serde_json::json!({})).expect(202);
     wait_for(&browser, &pull, "The last merge failed");
 
     browser.submit(&conflicts, &merge, &[("side-0", "theirs"), ("message", "Trust the new gauge")]).expect(303);
@@ -416,8 +418,10 @@ fn conflicts_are_decided_row_by_row() {
     let pull = serde_json::json!({"title": "Rows", "from_branch": end("work"), "to_branch": end("main")});
     ada.post("/databases/ada/rivers/pulls", &pull).expect(201);
     let conflicts = browser.get("/ada/rivers/pulls/1/conflicts").expect(200).shows("Row by row").shows("Other values");
+    let some = [("row-side-0", "theirs"), ("row-side-1", "ours")];
+    let refused = browser.submit(&conflicts, "/ada/rivers/pulls/1/merge", &some).expect(303);
+    let conflicts = browser.get(refused.location.as_deref().unwrap()).expect(200).shows("for each of its rows");
     let fields = [
-        ("side-0", "rows"),
         ("row-side-0", "theirs"),
         ("row-side-1", "value"),
         ("row-1-value-0", "Elbe"),

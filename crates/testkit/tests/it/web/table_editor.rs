@@ -214,6 +214,10 @@ fn edits_are_committed_to_the_branch_or_to_a_new_one() {
     assert_eq!((&done["status"], &done["commit"]), (&json!("committed"), &head(&ada, "fix")), "{done}");
     assert_eq!(head(&ada, "main"), base);
     assert_eq!(ada.get("/databases/ada/world/commits?ref=fix").data()[0]["message"], "In German");
+    // A branch that is there already is no new one.
+    let taken = send(&body).expect(422).json();
+    assert_eq!(taken["error"], "Branch 'fix' already exists. Choose another name.");
+    assert_eq!(json!(done["commit"]), head(&ada, "fix"));
 
     ada.write("ada/world", "main", "update rivers set name = 'Rhin' where id = 1");
     let moved = head(&ada, "main");

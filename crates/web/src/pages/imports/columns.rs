@@ -91,6 +91,12 @@ pub(super) fn proposed(inferred: &str, spelling: Option<&ColumnSpelling>) -> Str
     proposed.to_owned()
 }
 
+/// Returns `true` if a column of this type would spell values of the file differently.
+pub(super) fn changes_values(spelling: Option<&ColumnSpelling>, type_name: &str) -> bool {
+    let respelled = type_named(type_name).and_then(|column_type| respelled(spelling, column_type));
+    respelled.is_some_and(|respelled| respelled.changed > 0)
+}
+
 fn respelled(spelling: Option<&ColumnSpelling>, column_type: ImportType) -> Option<&Respelled> {
     let spelling = spelling?;
     match column_type {

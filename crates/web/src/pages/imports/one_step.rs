@@ -9,7 +9,7 @@ use branchyard_domain::ports::{ColumnSpelling, InferredColumn};
 use branchyard_domain::usecases::{ArrivedImport, Preview};
 use serde_json::json;
 
-use super::columns::{proposed, type_named};
+use super::columns::{changes_values, proposed, type_named};
 use super::preview::{LookedAt, named};
 use super::upload::next;
 use crate::forms::FormPost;
@@ -20,7 +20,7 @@ use crate::session;
 const KEY: &str = "id";
 
 /// Starts the import of an arrived file with what its preview proposes. Returns `None` if the preview has to be looked at: the file
-/// cannot be imported as it is, has several tables, or is too long for a preview.
+/// cannot be imported as it is, has several tables or values that a column would spell differently, or is too long for a preview.
 pub(in crate::pages) fn start_proposed(
     hub: &Hub,
     access: &DatabaseAccess<Write>,
@@ -36,6 +36,9 @@ pub(in crate::pages) fn start_proposed(
         Preview::Rows { columns, primary_key, spelling, .. } => {
             let types = columns.iter().enumerate().map(|(at, column)| (column, proposal(column, spelling.get(at))));
             let types: Vec<(&InferredColumn, String)> = types.collect();
+            if types.iter().enumerate().any(|(at, (_, name))| changes_values(spelling.get(at), name)) {
+                return Ok(None);
+            }
             let key = if primary_key.is_empty() { likely_key(&types) } else { primary_key };
             let types = types.iter().filter_map(|(column, name)| Some((column.name.clone(), type_named(name)?)));
             let types = types.collect();

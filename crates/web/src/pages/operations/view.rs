@@ -56,7 +56,7 @@ impl OperationView {
         }
         let (status, class) = status(&operation.status);
         let (results, rows) = match &operation.status {
-            OperationStatus::Succeeded(outcome) if sees_result => results(outcome, frame),
+            OperationStatus::Succeeded(outcome) if sees_result => results(operation, outcome, frame),
             _ => (Vec::new(), None),
         };
         let failure = match &operation.status {
@@ -170,8 +170,15 @@ const fn mode(mode: ImportMode) -> &'static str {
     }
 }
 
-fn results(outcome: &Outcome, frame: &DatabaseFrame) -> (Vec<OperationLink>, Option<String>) {
+fn results(operation: &Operation, outcome: &Outcome, frame: &DatabaseFrame) -> (Vec<OperationLink>, Option<String>) {
     let mut links = Vec::new();
+    if let Work::Import(import) = &operation.work
+        && !import.table.is_empty()
+    {
+        let branch = import.pull_branch.as_ref().unwrap_or(&import.branch);
+        let href = paths::with_query(&frame.table_path(&import.table), &[("ref", branch.as_str())]);
+        links.push(OperationLink { label: "Table", text: import.table.clone(), href });
+    }
     if let Some((_, locator)) = &outcome.database {
         links.push(OperationLink { label: "Database", text: locator.to_string(), href: paths::database(locator) });
     }

@@ -26,6 +26,10 @@ pub(crate) async fn send(posted: FormPost) -> PageResult {
         Ok(rows) => rows,
         Err(text) => return posted.redirect_saying(&head.path, &format!("Not merged: {text}.")),
     };
+    if let Some(table) = undecided(&posted.form) {
+        let text = format!("Not merged: choose a side for {table}, or for each of its rows.");
+        return posted.redirect_saying(&format!("{}/conflicts", head.path), &text);
+    }
     // A message of one's own needs a commit to be in.
     let is_own = !matches!(message.as_str().trim(), "") && message.as_str() != default_message(&pull);
     let fast_forward = !is_own && !posted.form.is_checked("merge_commit");
@@ -93,13 +97,33 @@ fn values(form: &Form, row: usize) -> Vec<(String, Cell)> {
     fields.collect()
 }
 
-/// Returns the chosen side per table, from the fields `table-0` and `side-0`, `table-1` and `side-1`, and so on.
-fn decisions(form: &Form) -> BTreeMap<String, Side> {
-    let fields = (0..).map_while(|at| {
+/// Returns tables and what was chosen for each, from the fields `table-0` and `side-0`, `table-1` and `side-1`, and so on.
+fn chosen_sides(form: &Form) -> impl Iterator<Item = (String, String)> {
+    (0..).map_while(|at| {
         let table = form.text(&format!("table-{at}"));
         (!table.is_empty()).then(|| (table, form.line(&format!("side-{at}"))))
-    });
-    let decided = fields.filter_map(|(table, side)| match side.as_str() {
+    })
+}
+
+/// Returns a table for which no side is chosen, and not for each of its rows either.
+fn undecided(form: &Form) -> Option<String> {
+    let rows: Vec<(String, String)> = (0..)
+        .map_while(|at| {
+            let table = form.text(&format!("row-table-{at}"));
+            (!table.is_empty()).then(|| (table, form.line(&format!("row-side-{at}"))))
+        })
+        .collect();
+    let is_decided = |table: &str| {
+        let mut sides = rows.iter().filter(|(of, _)| of == table).map(|(_, side)| side).peekable();
+        sides.peek().is_some() && sides.all(|side| !side.is_empty())
+    };
+    let without_side = |side: &str| !matches!(side, "ours" | "theirs");
+    chosen_sides(form).find(|(table, side)| without_side(side) && !is_decided(table)).map(|(table, _)| table)
+}
+
+/// Returns the chosen side per table.
+fn decisions(form: &Form) -> BTreeMap<String, Side> {
+    let decided = chosen_sides(form).filter_map(|(table, side)| match side.as_str() {
         "ours" => Some((table, Side::Ours)),
         "theirs" => Some((table, Side::Theirs)),
         _ => None,

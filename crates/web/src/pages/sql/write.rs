@@ -20,6 +20,7 @@ use crate::error_page::{PageError, sentence};
 use crate::format;
 use crate::forms::{CheckedPost, Filled, FormPost};
 use crate::layout::LayoutContext;
+use crate::new_branch;
 use crate::page_context::{PageContext, PageResult};
 use crate::pages::sign_in;
 use crate::settled;
@@ -255,7 +256,7 @@ async fn run(posted: FormPost) -> PageResult {
                 settled::soon(&posted, operation.id).await;
                 return posted.redirect(&format!("{}/sql/writes/{}", frame.path, operation.id));
             }
-            Err(OperationError::OtherHead { .. }) => has_moved = true,
+            Err(OperationError::OtherHead(_)) => has_moved = true,
             Err(
                 error @ (OperationError::QueueFull(_)
                 | OperationError::Quota(_)
@@ -306,16 +307,8 @@ async fn fresh_branch(
 ) -> Result<Option<RefName>, PageError> {
     let name = posted.form.line("new_branch");
     let Some(parsed) = form.checked("new_branch", RefName::parse(&name)) else { return Ok(None) };
-    let (access, wanted) = (access.clone(), name.clone());
-    let is_taken = posted
-        .read(move |hub| match hub.branches().get(&access, &wanted) {
-            Ok(_) => Ok(true),
-            Err(RefError::NoSuchBranch(_)) => Ok(false),
-            Err(other) => Err(other),
-        })
-        .await?;
-    if is_taken {
-        form.fault("new_branch", format!("Branch '{name}' already exists. Choose another name."));
+    if let Some(fault) = new_branch::fault(posted, access, &parsed).await? {
+        form.fault("new_branch", fault);
     }
     Ok(Some(parsed))
 }

@@ -18,6 +18,7 @@ use crate::database::{self, DatabaseFrame, DatabaseTab};
 use crate::error_page::{PageError, sentence};
 use crate::format;
 use crate::forms::JsonPost;
+use crate::new_branch;
 use crate::page_context::PageResult;
 use crate::settled;
 
@@ -128,6 +129,11 @@ pub(crate) async fn commit(posted: JsonPost) -> PageResult {
         Ok(wanted) => wanted,
         Err(problem) => return refused(problem.into()),
     };
+    if let Some(name) = wanted.to_branch.as_ref().filter(|name| name.as_str() != wanted.branch)
+        && let Some(fault) = new_branch::fault(&posted, &access, name).await?
+    {
+        return Ok(HttpResponse::UnprocessableEntity().json(json!({"status": "failed", "error": fault})));
+    }
     let accepted =
         posted.write(move |hub| -> Result<_, ApiError> { Ok(hub.operations().edit(&access, wanted, None)?) }).await;
     let operation = match accepted {
