@@ -115,7 +115,7 @@ async fn look(call: &RequestContext, named: &Arc<OperationPath>) -> Result<(Oper
     let (caller, named) = (call.caller.clone(), Arc::clone(named));
     call.read(move |hub| -> Result<_, OperationError> {
         let operation = hub.operations().get(&caller, named.id)?;
-        if !named.is(&operation) {
+        if !named.is(hub, &caller, &operation)? {
             return Err(OperationError::NoSuchOperation);
         }
         let view = hub.operations().result_view(&caller, &operation)?;

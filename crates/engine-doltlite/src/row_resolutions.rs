@@ -89,12 +89,10 @@ fn find<'a>(
     resolutions: &[&'a RowResolution],
 ) -> Result<Vec<RowConflict<'a>>, EngineError> {
     let fault = |error| errors::fault("read conflicts", error);
-    let missing = |resolution: &RowResolution| {
-        EngineError::CannotMerge(format!(
-            "the row {} of '{table}' is not in conflict; look at the conflicts again",
-            label(resolution)
-        ))
+    let wrong = |resolution: &RowResolution, what: &str| {
+        EngineError::CannotMerge(format!("the row {} of '{table}' {what}", label(resolution)))
     };
+    let missing = |resolution: &RowResolution| wrong(resolution, "is not in conflict; look at the conflicts again");
     // By a form of the key that equal keys share. Keys that share it are compared.
     let mut wanted: HashMap<Vec<String>, Vec<&'a RowResolution>> = HashMap::new();
     for resolution in resolutions {
@@ -110,7 +108,7 @@ fn find<'a>(
     let columns: Vec<String> =
         names.iter().skip(2).take(width).map(|name| name.strip_prefix("base_").unwrap_or(name).to_owned()).collect();
     let mut rows = statement.query([]).map_err(fault)?;
-    let mut found = Vec::new();
+    let (mut found, mut again) = (Vec::new(), None);
     while let Some(row) = connection.spend(|| rows.next()).map_err(fault)? {
         let mut read = || -> rusqlite::Result<Option<RowConflict<'a>>> {
             let part = |from: usize| -> rusqlite::Result<NamedCells> {
@@ -131,13 +129,15 @@ fn find<'a>(
             };
             let Some(at) = candidates.iter().position(is_same) else { return Ok(None) };
             let resolution = candidates.swap_remove(at);
+            again = again.or_else(|| candidates.iter().copied().find(|other| is_same(other)));
             Ok(Some(RowConflict { resolution, row_id: row.get(0)?, ours, theirs }))
         };
         found.extend(read().map_err(fault)?);
     }
-    match wanted.into_values().flatten().next() {
-        Some(left) => Err(missing(left)),
-        None => Ok(found),
+    match (again, wanted.into_values().flatten().next()) {
+        (Some(twice), _) => Err(wrong(twice, "is resolved twice; name each row once")),
+        (None, Some(left)) => Err(missing(left)),
+        (None, None) => Ok(found),
     }
 }
 

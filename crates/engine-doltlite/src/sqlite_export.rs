@@ -46,7 +46,9 @@ pub(crate) fn write(
         .map_err(|error| errors::fault("set a time limit", error))?;
     let stopped = |error| timed.ended().unwrap_or_else(|| failed(error, job));
     let pages = (job.max_bytes / PAGE_BYTES).max(1);
-    writer.raw().execute_batch(&format!("PRAGMA max_page_count = {pages}; BEGIN")).map_err(stopped)?;
+    // Setting the version, to what it is, writes the header, without which a file of no tables is empty.
+    let begin = format!("PRAGMA max_page_count = {pages}; BEGIN; PRAGMA user_version = 0");
+    writer.raw().execute_batch(&begin).map_err(stopped)?;
     let define = |sql: &str| {
         let _entered = writer.enter(GuardMode::Writer);
         timed.memory().spend(|| writer.raw().execute_batch(sql))

@@ -25,7 +25,7 @@ pub fn edit_fields(fields: &Fields<'_>) -> Option<NewEdit> {
         .doc("The branch to commit to, created from the head of `branch` if missing. Default: `branch`.")
         .optional::<RefName>("to_branch");
     let message = fields.optional::<LongText>("message");
-    let rows = fields.doc("At least 1, at most 10,000.").required_objects("rows", row);
+    let rows = fields.doc("At least 1, at most 10,000. The values of one have at most 1 MiB as SQL, where a byte of a BLOB takes two.").required_objects("rows", row);
     let most = Operations::MOST_EDITED_ROWS;
     match rows.as_ref().map(Vec::len) {
         Some(0) => fields.fault("rows", "must not be empty"),
@@ -42,6 +42,16 @@ fn row(fields: &Fields<'_>) -> Option<RowEdit> {
     let key = fields.cells("key");
     let set = fields.cells("set");
     let (op, key, set) = (op?, key?, set?);
+    let required: &[&'static str] = match op {
+        EditWord::Insert => &["set"],
+        EditWord::Update => &["key", "set"],
+        EditWord::Delete => &["key"],
+    };
+    let lacking: Vec<&str> = required.iter().copied().filter(|name| !fields.has(name)).collect();
+    lacking.iter().for_each(|name| fields.fault(name, "is required"));
+    if !lacking.is_empty() {
+        return None;
+    }
     match op {
         EditWord::Insert if fields.has("key") => {
             fields.fault("key", "belongs to update and delete");

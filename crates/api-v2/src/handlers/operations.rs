@@ -1,8 +1,9 @@
 use std::sync::Arc;
 
-use branchyard_domain::access::Read;
+use branchyard_domain::Hub;
+use branchyard_domain::access::{Caller, Read};
 use branchyard_domain::entities::{Operation, OperationKind};
-use branchyard_domain::errors::OperationError;
+use branchyard_domain::errors::{AccessError, OperationError, PortError};
 use branchyard_domain::ports::{OperationFilter, OperationState};
 use branchyard_domain::usecases::ResultView;
 use branchyard_domain::values::OperationId;
@@ -116,12 +117,20 @@ pub(crate) struct OperationPath {
 }
 
 impl OperationPath {
-    /// Returns `true` if the path names this operation.
-    pub(crate) fn is(&self, operation: &Operation) -> bool {
-        self.database.as_ref().is_none_or(|(owner, name)| {
-            operation.locator.owner.as_str().eq_ignore_ascii_case(owner)
-                && operation.locator.name.as_str().eq_ignore_ascii_case(name)
-        })
+    /// Returns `true` if the path names this operation: with the database as it is called now, or was called before, as far as the caller
+    /// finds it there.
+    pub(crate) fn is(&self, hub: &Hub, caller: &Caller, operation: &Operation) -> Result<bool, PortError> {
+        let Some((owner, name)) = &self.database else { return Ok(true) };
+        if operation.locator.owner.as_str().eq_ignore_ascii_case(owner)
+            && operation.locator.name.as_str().eq_ignore_ascii_case(name)
+        {
+            return Ok(true);
+        }
+        match hub.databases().access::<Read>(caller, owner, name) {
+            Ok(access) => Ok(access.database().id == operation.database_id),
+            Err(AccessError::Port(fault)) => Err(fault),
+            Err(_) => Ok(false),
+        }
     }
 }
 
@@ -167,7 +176,7 @@ pub(crate) async fn cancel_operation(call: RequestContext) -> HandlerResult {
     let (caller, asker, id) = (call.caller.clone(), Arc::clone(&user), named.id);
     call.read(move |hub| -> Result<_, OperationError> {
         // A path that names another database is not found, regardless of the caller's role.
-        if !named.is(&hub.operations().get(&caller, named.id)?) {
+        if !named.is(hub, &caller, &hub.operations().get(&caller, named.id)?)? {
             return Err(OperationError::NoSuchOperation);
         }
         hub.operations().cancelable_by(&asker, named.id)

@@ -196,7 +196,7 @@ fn parameters() -> Value {
     all["export_table"] = query(
         "table",
         &filled,
-        "The table or view; required for `csv`, `json`, `parquet` and `xlsx`, and ignored for the others.",
+        "The table or view; required for `csv`, `json`, `parquet` and `xlsx`, and refused for the others, which hold all tables.",
     );
     all["safe"] = query(
         "safe",

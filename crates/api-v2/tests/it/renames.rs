@@ -43,6 +43,16 @@ async fn a_former_address_serves_what_the_new_one_does() {
     world.get(None, &format!("{NEW}/branches/work")).await.expect(200);
     world.write(&ada, "ada/rivers", "work", "insert into r values (1)").await;
     world.post(None, &format!("{OLD}/sql"), json!({"ref": "work", "q": "select id from r"})).await.expect(200);
+    // An operation that began before is followed at the address that its client got.
+    let listed = world.get(Some(&ada), &format!("{NEW}/operations")).await.expect(200).data();
+    let now = listed[0]["id"].as_str().unwrap().to_owned();
+    let then = now.replace("ada/streams", "ada/rivers");
+    assert_ne!(now, then);
+    for id in [&now, &then, &then.replace('/', "%2F")] {
+        assert_eq!(world.get(Some(&ada), &format!("/operations/{id}")).await.expect(200).data(), listed[0], "{id}");
+    }
+    let elsewhere = now.replace("ada/streams", "ada/lakes");
+    world.get(Some(&ada), &format!("/operations/{elsewhere}")).await.refused(404, "NOT_FOUND");
     let listed = world.get(None, "/databases").await.expect(200).data();
     assert_eq!(listed.as_array().unwrap().iter().map(address).collect::<Vec<_>>(), ["ada/streams"]);
     let branch = |database: &str, name: &str| {

@@ -63,8 +63,8 @@ impl Operations<'_> {
         let engine = inner.ports.engine.as_ref();
         let end = match edits::statements(engine, database.id, &edit, &head, write_previews::TIME) {
             Ok(statements) => try_rows(inner, database.id, &head, &statements, until)?,
-            Err(EditFailure::Conflicts(cells)) => EditCheckEnd::Conflicts(cells),
-            Err(EditFailure::NoSuchRows(rows)) => EditCheckEnd::Problems(rows),
+            Err(EditFailure::Conflicts { cells, .. }) => EditCheckEnd::Conflicts(cells),
+            Err(EditFailure::Rows(rows)) => EditCheckEnd::Problems(rows),
             Err(EditFailure::Incomparable(detail)) => EditCheckEnd::Incomparable(detail),
             Err(EditFailure::NoSuchTable) => return Err(EditError::NoSuchTable(edit.table).into()),
             Err(EditFailure::Port(fault)) => return Err(fault.into()),

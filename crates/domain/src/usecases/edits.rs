@@ -3,6 +3,7 @@
 //! An edit is based on the rows of a commit, its base. It is applied to the head of a branch if the affected cells have not changed
 //! since the base. Otherwise it fails and reports the base, current and new value of each such cell, so that no change is lost.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use branchyard_sqlite_lexer::{NamedLiteral, delete_row, insert_row, quote_text, select_row, update_row};
@@ -164,10 +165,15 @@ fn faults_of(schema: &TableSchema, row: usize, edit: &RowEdit) -> Vec<EditFault>
 pub(super) enum EditFailure {
     /// The table is not there any more.
     NoSuchTable,
-    /// Rows that the edit names do not exist at its base.
-    NoSuchRows(Vec<RowProblem>),
+    /// Rows that the edit names do not exist at its base, or are named twice.
+    Rows(Vec<RowProblem>),
     /// Cells that the edit touches changed since.
-    Conflicts(Vec<CellConflict>),
+    Conflicts {
+        /// The first of the cells.
+        cells: Vec<CellConflict>,
+        /// Number of all cells.
+        count: usize,
+    },
     /// The rows cannot be compared, because the table has another definition now, for example.
     Incomparable(String),
     /// A port failed.
@@ -192,32 +198,46 @@ pub(super) fn statements(
     let sides = Sides { engine, database, timeout, edit };
     let old = find_table(engine, database, &edit.base, &edit.table)?.ok_or(EditFailure::NoSuchTable)?;
     let new = find_table(engine, database, head, &edit.table)?.ok_or(EditFailure::NoSuchTable)?;
-    let (mut missing, mut conflicts, mut statements) = (Vec::new(), Vec::new(), Vec::new());
-    let mut line = 0;
+    let (mut wrong, mut conflicts, mut count, mut statements) = (Vec::new(), Vec::new(), 0, Vec::new());
+    let (mut line, mut seen) = (0, HashMap::new());
     for rows in edit.rows.chunks(AT_ONCE) {
         let base = sides.find(&edit.base, &old, rows)?;
         let ours = if *head == edit.base { base.clone() } else { sides.find(head, &new, rows)? };
         for ((row, base), ours) in rows.iter().zip(base).zip(ours) {
             line += 1;
-            if base.is_none() && row.key().is_some() {
-                let detail = "there was no row with this key".to_owned();
-                missing.push(RowProblem { line, column: None, detail });
+            let problem = row.key().and_then(|_| match &base {
+                None => Some("there was no row with this key".to_owned()),
+                // The second of two statements for a row would find another row than the caller has seen, or none.
+                Some(cells) => seen.insert(stored_key(&old, cells), line).map(|first| {
+                    format!("row {first} of the request has the same key; put all changes of a row together")
+                }),
+            });
+            if let Some(detail) = problem {
+                wrong.push(RowProblem { line, column: None, detail });
             } else {
-                conflicts.extend(compare(line, row, (&old, base.as_deref()), (&new, ours.as_deref())));
+                let found = compare(line, row, (&old, base.as_deref()), (&new, ours.as_deref()));
+                count += found.len();
+                conflicts.extend(found.into_iter().take(MOST_PROBLEMS - conflicts.len()));
             }
             statements.push(format!("{};\n", statement(&new.name, row)));
         }
-        if missing.len().max(conflicts.len()) >= MOST_PROBLEMS {
+        if wrong.len() >= MOST_PROBLEMS {
             break;
         }
     }
-    missing.truncate(MOST_PROBLEMS);
-    conflicts.truncate(MOST_PROBLEMS);
-    match (missing.is_empty(), conflicts.is_empty()) {
-        (false, _) => Err(EditFailure::NoSuchRows(missing)),
-        (true, false) => Err(EditFailure::Conflicts(conflicts)),
+    wrong.truncate(MOST_PROBLEMS);
+    match (wrong.is_empty(), conflicts.is_empty()) {
+        (false, _) => Err(EditFailure::Rows(wrong)),
+        (true, false) => Err(EditFailure::Conflicts { cells: conflicts, count }),
         (true, true) => Ok(statements),
     }
+}
+
+/// Returns the primary key of a stored row, as text that differs if the key does.
+fn stored_key(schema: &TableSchema, cells: &[Cell]) -> String {
+    let is_of_key = |name: &str| schema.primary_key.iter().any(|key| key.eq_ignore_ascii_case(name));
+    let key = schema.columns.iter().zip(cells).filter(|(column, _)| is_of_key(&column.name));
+    key.map(|(_, cell)| format!("{cell:?} ")).collect()
 }
 
 /// The rows of a table at a commit.

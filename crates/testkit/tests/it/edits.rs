@@ -73,7 +73,6 @@ fn cells_that_others_changed_are_not_overwritten() {
             {"op": "update", "key": {"id": 1}, "set": {"name": "Rhin", "km": 1}},
             {"op": "update", "key": {"id": 2}, "set": {"name": "Labe"}},
             {"op": "insert", "set": {"id": 9, "name": "Inn"}},
-            {"op": "delete", "key": {"id": 1}},
         ]),
     );
     assert_eq!((&failed["status"], &failed["error"]["code"]), (&json!("failed"), &json!("MERGE_CONFLICT")), "{failed}");
@@ -90,8 +89,11 @@ fn cells_that_others_changed_are_not_overwritten() {
         errors[2],
         json!({"line": 3, "column": "name", "detail": "was nothing at the base, is 'Lech' now, and would become 'Inn'"})
     );
-    assert_eq!(errors[3]["column"], "name", "{errors}");
-    assert_eq!(errors.as_array().unwrap().len(), 5, "both cells of the deleted row that changed: {errors}");
+    assert_eq!(errors.as_array().unwrap().len(), 3, "{errors}");
+    let failed = edit(&ada, &base, json!([{"op": "delete", "key": {"id": 1}}]));
+    let errors = &failed["error"]["errors"];
+    assert_eq!(errors[0]["column"], "name", "{errors}");
+    assert_eq!(errors.as_array().unwrap().len(), 2, "both cells of the deleted row that changed: {errors}");
     assert_eq!(ada.get("/databases/ada/d/branches/main").data()["head_commit_sha"], head, "nothing was changed");
 
     // Cells that others left alone, the same value, and a row that both sides removed are no conflicts.
@@ -141,9 +143,19 @@ fn edits_that_do_not_fit_the_table_are_refused() {
         {"op": "insert", "key": {"id": 1}, "set": {"name": true, "km": {"base64": "?"}, "NAME": "twice"}},
         {"op": "nope"},
         {"op": "delete", "key": {"id": [1]}, "set": {"name": "x"}},
+        {"op": "update"},
+        {"op": "insert"},
     ]);
     let found = pointers(post("t", &head, malformed).expect(400));
-    for pointer in ["/rows/0/set/name", "/rows/0/set/km", "/rows/1/op", "/rows/2/key/id"] {
+    for pointer in [
+        "/rows/0/set/name",
+        "/rows/0/set/km",
+        "/rows/1/op",
+        "/rows/2/key/id",
+        "/rows/3/key",
+        "/rows/3/set",
+        "/rows/4/set",
+    ] {
         assert!(found.iter().any(|found| found == pointer), "{pointer} in {found:?}");
     }
     post("t", &head, json!([])).expect(400);
@@ -172,6 +184,31 @@ fn edits_that_do_not_fit_the_table_are_refused() {
     let again = edit(&ada, &base, json!([{"op": "insert", "set": {"id": 1}}]));
     assert_eq!(again["error"]["code"], "OPERATION_FAILED", "{again}");
     assert_eq!(rows(&ada, "main")[0][1], "Rhein");
+}
+
+#[test]
+fn a_row_is_named_once() {
+    let server = Server::start();
+    let (ada, base) = with_rows(&server);
+    for second in [
+        json!({"op": "update", "key": {"id": "1"}, "set": {"name": "lost"}}),
+        json!({"op": "delete", "key": {"id": 1}}),
+    ] {
+        let first = json!({"op": "update", "key": {"id": 1}, "set": {"id": 8}});
+        let other = json!({"op": "update", "key": {"id": 2}, "set": {"km": 1}});
+        let failed = edit(&ada, &base, json!([first, other, second]));
+        assert_eq!(failed["error"]["code"], "OPERATION_FAILED", "{failed}");
+        let detail = "row 1 of the request has the same key; put all changes of a row together";
+        assert_eq!(failed["error"]["errors"], json!([{"line": 3, "detail": detail}]));
+    }
+    // A new row may have the key of a removed one.
+    let done = edit(
+        &ada,
+        &base,
+        json!([{"op": "delete", "key": {"id": 1}}, {"op": "insert", "set": {"id": 1, "name": "new"}}]),
+    );
+    assert_eq!(done["status"], "succeeded", "{done}");
+    assert_eq!(rows(&ada, "main")[0][1], "new");
 }
 
 #[test]

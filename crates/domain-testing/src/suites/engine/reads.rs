@@ -257,6 +257,7 @@ pub fn sqlite_exports(engine: &dyn Engine) {
     let bytes = export(&head, 1 << 20, LONG).unwrap();
     assert!(bytes.starts_with(b"SQLite format 3\0"));
     assert_eq!(export(&head, 1 << 20, LONG).unwrap(), bytes, "the same commit makes the same bytes");
+    assert!(export(&db.first, 1 << 20, LONG).unwrap().starts_with(b"SQLite format 3\0"), "without tables");
     assert!(matches!(export(&head, 8, LONG), Err(EngineError::Sql { .. })), "the file would be larger");
     assert!(matches!(export(&head, 1 << 20, Duration::ZERO), Err(EngineError::TimedOut(_))));
     assert!(matches!(export(&no_commit(), 1 << 20, LONG), Err(EngineError::NoSuchCommit(_))));

@@ -55,16 +55,18 @@ pub(super) fn run(run: &LeasedRun<'_>, edit: &EditRequest) -> Result<(), RunErro
 /// Converts the reason why an edit cannot be applied into the operation's failure.
 fn failure(edit: &EditRequest, why: EditFailure) -> RunError {
     let with = |kind, detail: String, rows: Vec<RowProblem>| RunError::Failed(OperationFailure { kind, detail, rows });
-    let count =
-        |rows: &[RowProblem]| if rows.len() == 1 { "1 cell".to_owned() } else { format!("{} cells", rows.len()) };
     match why {
         EditFailure::NoSuchTable => failed(FailureKind::NotFound, format!("table not found: {}", edit.table)),
-        EditFailure::NoSuchRows(rows) => {
-            with(FailureKind::Content, format!("{} has no row with the key of an edit", edit.table), rows)
+        EditFailure::Rows(rows) => {
+            let detail = format!("{} has no row with the key of an edit, or two edits have one key", edit.table);
+            with(FailureKind::Content, detail, rows)
         }
-        EditFailure::Conflicts(cells) => {
+        EditFailure::Conflicts { cells, count } => {
             let rows: Vec<RowProblem> = cells.iter().map(CellConflict::problem).collect();
-            let detail = format!("{} of {} changed since they were read", count(&rows), edit.table);
+            let changed = if count == 1 { "1 cell".to_owned() } else { format!("{count} cells") };
+            let named =
+                if count > rows.len() { format!("; the first {} are named", rows.len()) } else { String::new() };
+            let detail = format!("{changed} of {} changed since they were read{named}", edit.table);
             with(FailureKind::MergeConflict, detail, rows)
         }
         EditFailure::Incomparable(detail) => {
