@@ -27,12 +27,8 @@ impl CargoTool {
     /// unchanged. A program of another version does not count.
     pub(crate) fn find(&self, workspace: &Workspace, missing: Missing) -> Result<PathBuf> {
         let Self { name, version, .. } = self;
-        let tools = workspace.target.join("tools");
-        let ours = tools.join("bin").join(name);
-        for candidate in [PathBuf::from(name), ours.clone()] {
-            if self.is_at(&candidate) {
-                return Ok(candidate);
-            }
+        if let Some(installed) = self.installed(workspace) {
+            return Ok(installed);
         }
         if missing == Missing::Fail {
             bail!(
@@ -41,17 +37,41 @@ impl CargoTool {
             );
         }
         println!("installing {name} {version}, some minutes");
-        process::run(
-            Command::new(cargo())
-                // Outside the workspace, whose cargo configuration is not meant for tools.
-                .current_dir(std::env::temp_dir())
-                .args(["install", name, "--locked", "--quiet", "--force"])
-                // The tool runs for seconds, so an optimized build is not worth its time.
-                .args(["--debug", "--version", version, "--root"])
-                .arg(&tools),
-        )
-        .with_context(|| format!("cannot install {name}"))?;
-        Ok(ours)
+        process::run(&mut self.install(workspace, Command::new(cargo())))
+            .with_context(|| format!("cannot install {name}"))?;
+        Ok(self.ours(workspace))
+    }
+
+    /// Installs the program if it is not installed, with processor time that nothing else wants. The step that needs the program finds out
+    /// whether that worked.
+    pub(crate) fn install_gently(&self, workspace: &Workspace) {
+        if self.installed(workspace).is_none() {
+            let mut nice = Command::new("nice");
+            nice.args(["-n", "19"]).arg(cargo());
+            // What it prints would be among the output of something else.
+            let _ = self.install(workspace, nice).output();
+        }
+    }
+
+    fn ours(&self, workspace: &Workspace) -> PathBuf {
+        workspace.target.join("tools/bin").join(self.name)
+    }
+
+    fn installed(&self, workspace: &Workspace) -> Option<PathBuf> {
+        [PathBuf::from(self.name), self.ours(workspace)].into_iter().find(|program| self.is_at(program))
+    }
+
+    /// Returns the command that installs the program. `cargo` has how cargo is called.
+    fn install(&self, workspace: &Workspace, mut cargo: Command) -> Command {
+        cargo
+            // Outside the workspace, whose cargo configuration is not meant for tools.
+            .current_dir(std::env::temp_dir())
+            .args(["install", self.name, "--locked", "--quiet", "--force"])
+            // The tool runs for seconds, so an optimized build is not worth its time.
+            .args(["--debug", "--version", self.version, "--root"])
+            .arg(workspace.target.join("tools"))
+            .env("CARGO_PROFILE_DEV_DEBUG", "0");
+        cargo
     }
 
     /// Returns `true` if the program works and has the version.

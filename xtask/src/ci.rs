@@ -11,6 +11,7 @@ use crate::{
 };
 use anyhow::{Context, Result, bail};
 use std::process::Command;
+use std::thread::Scope;
 
 /// The packages of Python that the recipes of the pages need.
 const RECIPES: &str = "xtask/recipes/requirements.txt";
@@ -31,7 +32,7 @@ pub(crate) fn run(workspace: &Workspace, tools: Missing) -> Result<()> {
         );
     }
     let mut steps = Timetable::new("ci");
-    let result = run_steps(&mut steps, workspace, tools);
+    let result = std::thread::scope(|scope| run_steps(scope, &mut steps, workspace, tools));
     println!("{steps}");
     match steps.failed()[..] {
         [step, ..] => result.with_context(|| format!("ci stopped at `{step}`")),
@@ -39,7 +40,12 @@ pub(crate) fn run(workspace: &Workspace, tools: Missing) -> Result<()> {
     }
 }
 
-fn run_steps(steps: &mut Timetable, workspace: &Workspace, tools: Missing) -> Result<()> {
+fn run_steps<'a>(
+    scope: &'a Scope<'a, '_>,
+    steps: &mut Timetable,
+    workspace: &'a Workspace,
+    tools: Missing,
+) -> Result<()> {
     let references = snapshots::prepare(workspace)?;
     let cargo = |args: &[&str]| {
         let mut command = Command::new(cargo());
@@ -59,7 +65,6 @@ fn run_steps(steps: &mut Timetable, workspace: &Workspace, tools: Missing) -> Re
     steps.run("tidy", || tidy::run(workspace))?;
     steps.run("typos", || typos::run(workspace))?;
     steps.run("layers", || layers::run(workspace))?;
-    steps.run("machete", || machete::run(workspace, tools))?;
     steps.run("clippy", || {
         let args = ["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"];
         process::run(&mut cargo(&args))
@@ -77,8 +82,12 @@ fn run_steps(steps: &mut Timetable, workspace: &Workspace, tools: Missing) -> Re
         recipes = Some(python);
         Ok(())
     })?;
+    // The tests wait for much of their time.
+    let installing = (tools == Missing::Install).then(|| {
+        scope.spawn(|| [machete::TOOL, sbom::TOOL, deny::TOOL].iter().for_each(|tool| tool.install_gently(workspace)))
+    });
     // This is the command of the README. It includes the doc tests.
-    steps.run("test", || {
+    let tested = steps.run("test", || {
         let mut test = cargo(&["test", "--workspace"]);
         let times = workspace.target.join("xtask/test-times");
         let measured = test_times::measure(&mut test, &times);
@@ -93,7 +102,12 @@ fn run_steps(steps: &mut Timetable, workspace: &Workspace, tools: Missing) -> Re
             Err(error) => println!("ci: NOTICE: the tests were not timed: {error:#}"),
         }
         result
-    })?;
+    });
+    if let Some(installing) = installing {
+        // The step that needs a tool says what is wrong.
+        let _ = installing.join();
+    }
+    tested?;
     steps.run("mutants", || mutants::run(workspace))?;
     steps.run("examples", || {
         let mut test = cargo(&["test", "--locked"]);
@@ -117,6 +131,7 @@ fn run_steps(steps: &mut Timetable, workspace: &Workspace, tools: Missing) -> Re
         let args = ["test", "--workspace", "--features", "branchyard/otlp", "--test", "it", "--", "otlp::"];
         process::run(&mut cargo(&args))
     })?;
+    steps.run("machete", || machete::run(workspace, tools))?;
     steps.run("sbom", || sbom::run(workspace, tools, None))?;
     steps.run("deny", || deny::run(workspace, tools))
 }

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-const TOOL: CargoTool = CargoTool { name: "cargo-deny", version: "0.20.2", version_args: &["--version"] };
+pub(crate) const TOOL: CargoTool = CargoTool { name: "cargo-deny", version: "0.20.2", version_args: &["--version"] };
 
 /// The environment variable that says whether the check of advisories may be left out.
 const VARIABLE: &str = "BRANCHYARD_CI_ADVISORIES";

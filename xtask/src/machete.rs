@@ -6,7 +6,7 @@ use crate::workspace::Workspace;
 use anyhow::{Context, Result};
 use std::process::Command;
 
-const TOOL: CargoTool = CargoTool { name: "cargo-machete", version: "0.9.2", version_args: &["--version"] };
+pub(crate) const TOOL: CargoTool = CargoTool { name: "cargo-machete", version: "0.9.2", version_args: &["--version"] };
 
 pub(crate) fn run(workspace: &Workspace, missing: Missing) -> Result<()> {
     let program = TOOL.find(workspace, missing)?;

@@ -10,7 +10,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const TOOL: CargoTool =
+pub(crate) const TOOL: CargoTool =
     CargoTool { name: "cargo-cyclonedx", version: "0.5.9", version_args: &["cyclonedx", "--version"] };
 
 /// The package whose binary is described.
