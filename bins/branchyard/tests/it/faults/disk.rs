@@ -1,11 +1,12 @@
 //! A small disk: a tmpfs mounted at the data folder. Mounting requires root and is not possible in every environment.
 
-use std::fs::{self, File};
+use std::cmp::Ordering;
+use std::fs::{self, OpenOptions};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
-use rustix::fs::{FallocateFlags, fallocate};
+use rustix::fs::{FallocateFlags, fallocate, statvfs};
 
 /// Size of the file system. An episode uses a small part of it.
 const SIZE: &str = "size=256m";
@@ -30,17 +31,25 @@ impl Disk {
         mount.status().ok()?.success().then(|| Self(at.to_owned()))
     }
 
-    /// Fills the disk, leaving `left` bytes free.
+    /// Fills the disk, or frees some of what an earlier call took, to leave `left` bytes free, in whole blocks. There is never less or
+    /// more free space than before and afterwards, which a server under test could notice.
     pub(crate) fn fill(&self, left: u64) {
-        let ballast = File::create(self.ballast()).unwrap();
-        // A tmpfs allocates whole pages, so the step shrinks until the disk is full.
-        let mut size = 0;
-        for step in [1 << 26, 1 << 20, 1 << 12] {
-            while fallocate(&ballast, FallocateFlags::empty(), size, step).is_ok() {
-                size += step;
+        let ballast = OpenOptions::new().create(true).truncate(false).write(true).open(self.ballast()).unwrap();
+        // The server may write meanwhile.
+        for _ in 0..1_000 {
+            let (size, disk) = (ballast.metadata().unwrap().len(), statvfs(&self.0).unwrap());
+            let (free, block) = (disk.f_bavail * disk.f_frsize, disk.f_frsize);
+            let left = left - left % block;
+            match free.cmp(&left) {
+                Ordering::Equal => return,
+                Ordering::Less => ballast.set_len(size.saturating_sub(left - free)).unwrap(),
+                Ordering::Greater => {
+                    // Fails if the server was quicker.
+                    let _ = fallocate(&ballast, FallocateFlags::empty(), size, free - left);
+                }
             }
         }
-        ballast.set_len(size.saturating_sub(left)).unwrap();
+        panic!("the disk is not filled");
     }
 
     /// Frees the space that [`Disk::fill`] took.
