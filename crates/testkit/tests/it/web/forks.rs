@@ -220,3 +220,13 @@ fn tabs_show_numbers_up_to_99() {
     ada.post("/databases/ada/rivers/tags", &json!({"name": "v99", "from": {"branch": "main"}})).expect(201);
     assert_eq!(tab("Tags"), "99+");
 }
+
+#[test]
+fn a_fork_is_offered_to_others_than_the_owner() {
+    let (server, _, _) = rivers();
+    let owner = signed_in(&server, "ada").get("/ada/rivers/forks").expect(200);
+    owner.shows("id=\"no-owner\"").shows("New organization");
+    let other = signed_in(&server, "ben").get("/ada/rivers/forks").expect(200).shows("id=\"fork-form\"");
+    assert!(!other.text.contains("<option value=\"ada\""), "{}", other.text);
+    Browser::at(&server).get("/ada/rivers/forks").expect(200).shows("Sign in to fork");
+}

@@ -42,7 +42,8 @@ fn a_file_is_looked_at_then_imported_without_javascript() {
     ada.submit(&page, action, &wrong).expect(422).shows("are reserved");
     let done = ada.submit(&page, action, &fields).expect(303);
     let ended = ada.settled(done.location.as_deref().unwrap());
-    ended.shows(">Succeeded<").shows("Import Big &#60;i&#62;Cities.csv into cities").shows("Primary key");
+    let ended = ended.shows(">Succeeded<").shows("Import Big &#60;i&#62;Cities.csv into cities").shows("Primary key");
+    ended.shows("/tables/cities?ref=main\">Table <strong>cities</strong>");
     let rows = actor.read("ada/rivers", "main", "select id, name, people from cities order by id");
     assert_eq!(rows[0][2], "2.1");
     // A file can be imported only once.
