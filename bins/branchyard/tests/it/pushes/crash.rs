@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use branchyard_remote_protocol::Hash;
-use branchyard_testkit::{Actor, Server};
+use branchyard_testkit::{AMPLE, Actor, Server};
 use rusqlite::Connection;
 use serde_json::json;
 
@@ -40,8 +40,17 @@ fn large() -> (Hash, Chunks) {
     (head, remote.history(head))
 }
 
+/// Pushes, and pushes again while the server is busy with the push, or a part of what it held before a kill turns out to be lost.
 fn push(actor: &Actor, database: &str, head: Hash, chunks: &Chunks) -> Result<(), Refused> {
-    Remote::new(actor, database).push("pushed", head, chunks, false)
+    let until = Instant::now() + AMPLE;
+    loop {
+        match Remote::new(actor, database).push("pushed", head, chunks, false) {
+            Err(refused) if (refused.status == 503 || refused.code == "missing_chunks") && Instant::now() < until => {
+                thread::sleep(Duration::from_millis(100));
+            }
+            ended => return ended,
+        }
+    }
 }
 
 fn create(actor: &Actor, name: &str) {
