@@ -509,8 +509,11 @@ impl Engine for MemoryEngine {
         at: &CommitHash,
         table: &str,
         tests: &[RowTest],
-        _timeout: Duration,
+        timeout: Duration,
     ) -> Result<u64> {
+        if timeout.is_zero() {
+            return Err(EngineError::Sql { failure: SqlFailure::TimedOut(0), statement: 1 });
+        }
         let tables = self.look(database, |history| Ok(Arc::clone(&history.get(at)?.tables)))?;
         browse::count(&tables, table, tests)
     }

@@ -50,6 +50,8 @@ pub(crate) struct Remembered {
     pub(super) only_in: LookupCache<(CommitIn, CommitIn), CommitCount>,
     /// The kinds of objects that the second commit adds to those of the first.
     pub(super) brought: LookupCache<(DatabaseId, CommitHash, CommitHash), Vec<ObjectKind>>,
+    /// The number of rows of a table at a commit that pass tests. The digest is of the table's name and the tests.
+    pub(super) rows: LookupCache<(DatabaseId, CommitHash, [u8; 32]), u64>,
 }
 
 impl Default for Remembered {
@@ -64,6 +66,7 @@ impl Default for Remembered {
             diverged: LookupCache::new(|_| None),
             only_in: LookupCache::new(|_| None),
             brought: LookupCache::new(|_| None),
+            rows: LookupCache::new(|_| None),
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use branchyard_domain::access::Read;
+use branchyard_domain::ports::{RowTest, Test};
 use branchyard_domain::usecases::TableSize;
 
 use crate::harness::{DomainHarness, world};
@@ -42,4 +43,20 @@ fn heavy_rows_are_weighed_one_at_a_time() {
     let world = world();
     fill(&world, "heavy", 6, 600_000);
     assert_eq!(size(&world, "heavy"), TableSize { rows: 6, bytes: 6 * 600_008, is_estimate: true });
+}
+
+/// Rows at a commit never change, so they are counted once.
+#[test]
+fn rows_that_pass_tests_are_counted_once() {
+    let world = world();
+    fill(&world, "few", 3, 1);
+    let access = world.access::<Read>(&world.ada);
+    let at = world.hub.sql().resolve(&access, None).unwrap();
+    let count = |value: &str, patience| {
+        let test = RowTest { column: "id".to_owned(), test: Test::Equals, value: value.to_owned() };
+        world.hub.browse().count(&access, &at, "few", &[test], patience).unwrap()
+    };
+    assert_eq!(count("1", PATIENCE), Some(1));
+    assert_eq!(count("1", Duration::ZERO), Some(1), "known without a look");
+    assert_eq!(count("2", Duration::ZERO), None, "another test");
 }
