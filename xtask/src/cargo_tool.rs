@@ -48,7 +48,7 @@ impl CargoTool {
         if self.installed(workspace).is_none() {
             let mut nice = Command::new("nice");
             nice.args(["-n", "19"]).arg(cargo());
-            // What it prints would be among the output of something else.
+            // Its output is discarded, because it would mix with that of the tests.
             let _ = self.install(workspace, nice).output();
         }
     }

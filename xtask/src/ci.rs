@@ -11,7 +11,7 @@ use crate::{
 };
 use anyhow::{Context, Result, bail};
 use std::process::Command;
-use std::thread::Scope;
+use std::thread;
 
 /// The packages of Python that the recipes of the pages need.
 const RECIPES: &str = "xtask/recipes/requirements.txt";
@@ -32,7 +32,7 @@ pub(crate) fn run(workspace: &Workspace, tools: Missing) -> Result<()> {
         );
     }
     let mut steps = Timetable::new("ci");
-    let result = std::thread::scope(|scope| run_steps(scope, &mut steps, workspace, tools));
+    let result = run_steps(&mut steps, workspace, tools);
     println!("{steps}");
     match steps.failed()[..] {
         [step, ..] => result.with_context(|| format!("ci stopped at `{step}`")),
@@ -40,12 +40,7 @@ pub(crate) fn run(workspace: &Workspace, tools: Missing) -> Result<()> {
     }
 }
 
-fn run_steps<'a>(
-    scope: &'a Scope<'a, '_>,
-    steps: &mut Timetable,
-    workspace: &'a Workspace,
-    tools: Missing,
-) -> Result<()> {
+fn run_steps(steps: &mut Timetable, workspace: &Workspace, tools: Missing) -> Result<()> {
     let references = snapshots::prepare(workspace)?;
     let cargo = |args: &[&str]| {
         let mut command = Command::new(cargo());
@@ -82,12 +77,8 @@ fn run_steps<'a>(
         recipes = Some(python);
         Ok(())
     })?;
-    // The tests wait for much of their time.
-    let installing = (tools == Missing::Install).then(|| {
-        scope.spawn(|| [machete::TOOL, sbom::TOOL, deny::TOOL].iter().for_each(|tool| tool.install_gently(workspace)))
-    });
     // This is the command of the README. It includes the doc tests.
-    let tested = steps.run("test", || {
+    steps.run("test", || {
         let mut test = cargo(&["test", "--workspace"]);
         let times = workspace.target.join("xtask/test-times");
         let measured = test_times::measure(&mut test, &times);
@@ -96,18 +87,20 @@ fn run_steps<'a>(
             .env(snapshots::VARIABLE, &references)
             .env("BRANCHYARD_TEST_REQUIRE_POSTGRES", "1")
             .envs(recipes.iter().map(|python| ("BRANCHYARD_TEST_RECIPES_PYTHON", python)));
-        let result = test_failures::run(&mut test);
+        // The tests leave the processor idle for much of their time. The end of the scope waits for the tools.
+        let result = thread::scope(|scope| {
+            if tools == Missing::Install {
+                let needed = [machete::TOOL, sbom::TOOL, deny::TOOL];
+                scope.spawn(move || needed.iter().for_each(|tool| tool.install_gently(workspace)));
+            }
+            test_failures::run(&mut test)
+        });
         match measured.and_then(|()| test_times::slowest(&times)) {
             Ok(slowest) => println!("ci: {slowest}"),
             Err(error) => println!("ci: NOTICE: the tests were not timed: {error:#}"),
         }
         result
-    });
-    if let Some(installing) = installing {
-        // The step that needs a tool says what is wrong.
-        let _ = installing.join();
-    }
-    tested?;
+    })?;
     steps.run("mutants", || mutants::run(workspace))?;
     steps.run("examples", || {
         let mut test = cargo(&["test", "--locked"]);

@@ -61,16 +61,13 @@ pub(super) fn default_message(pull: &Pull) -> String {
 /// columns `row-0-column-0` with the values `row-0-value-0`, or NULL if `row-0-null-0` is checked.
 fn row_decisions(form: &Form) -> Result<Vec<RowResolution>, String> {
     let mut rows = Vec::new();
-    for at in 0.. {
-        let table = form.text(&format!("row-table-{at}"));
-        if table.is_empty() {
-            break;
-        }
-        let becomes = match form.line(&format!("row-side-{at}")).as_str() {
-            "ours" => ResolvedRow::Of(Side::Ours),
-            "theirs" => ResolvedRow::Of(Side::Theirs),
+    for (at, (table, word)) in chosen(form, "row-").enumerate() {
+        let becomes = match word.as_str() {
             "value" => ResolvedRow::With(values(form, at)),
-            _ => continue,
+            word => match side(word) {
+                Some(side) => ResolvedRow::Of(side),
+                None => continue,
+            },
         };
         let primary_key =
             parse_key_parameter(&form.text(&format!("row-key-{at}"))).map_err(|faults| faults.join("; "))?;
@@ -97,36 +94,33 @@ fn values(form: &Form, row: usize) -> Vec<(String, Cell)> {
     fields.collect()
 }
 
-/// Returns tables and what was chosen for each, from the fields `table-0` and `side-0`, `table-1` and `side-1`, and so on.
-fn chosen_sides(form: &Form) -> impl Iterator<Item = (String, String)> {
-    (0..).map_while(|at| {
-        let table = form.text(&format!("table-{at}"));
-        (!table.is_empty()).then(|| (table, form.line(&format!("side-{at}"))))
+/// Returns tables and what was chosen, from the fields `table-0` and `side-0`, `table-1` and `side-1`, and so on, with a prefix.
+fn chosen<'f>(form: &'f Form, prefix: &'f str) -> impl Iterator<Item = (String, String)> + 'f {
+    (0..).map_while(move |at| {
+        let table = form.text(&format!("{prefix}table-{at}"));
+        (!table.is_empty()).then(|| (table, form.line(&format!("{prefix}side-{at}"))))
     })
+}
+
+fn side(word: &str) -> Option<Side> {
+    match word {
+        "ours" => Some(Side::Ours),
+        "theirs" => Some(Side::Theirs),
+        _ => None,
+    }
 }
 
 /// Returns a table for which no side is chosen, and not for each of its rows either.
 fn undecided(form: &Form) -> Option<String> {
-    let rows: Vec<(String, String)> = (0..)
-        .map_while(|at| {
-            let table = form.text(&format!("row-table-{at}"));
-            (!table.is_empty()).then(|| (table, form.line(&format!("row-side-{at}"))))
-        })
-        .collect();
+    let rows: Vec<(String, String)> = chosen(form, "row-").collect();
     let is_decided = |table: &str| {
-        let mut sides = rows.iter().filter(|(of, _)| of == table).map(|(_, side)| side).peekable();
-        sides.peek().is_some() && sides.all(|side| !side.is_empty())
+        let mut words = rows.iter().filter(|(of, _)| of == table).map(|(_, word)| word).peekable();
+        words.peek().is_some() && words.all(|word| !word.is_empty())
     };
-    let without_side = |side: &str| !matches!(side, "ours" | "theirs");
-    chosen_sides(form).find(|(table, side)| without_side(side) && !is_decided(table)).map(|(table, _)| table)
+    chosen(form, "").find(|(table, word)| side(word).is_none() && !is_decided(table)).map(|(table, _)| table)
 }
 
 /// Returns the chosen side per table.
 fn decisions(form: &Form) -> BTreeMap<String, Side> {
-    let decided = chosen_sides(form).filter_map(|(table, side)| match side.as_str() {
-        "ours" => Some((table, Side::Ours)),
-        "theirs" => Some((table, Side::Theirs)),
-        _ => None,
-    });
-    decided.collect()
+    chosen(form, "").filter_map(|(table, word)| Some((table, side(&word)?))).collect()
 }
