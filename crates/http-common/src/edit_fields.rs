@@ -25,7 +25,9 @@ pub fn edit_fields(fields: &Fields<'_>) -> Option<NewEdit> {
         .doc("The branch to commit to, created from the head of `branch` if missing. Default: `branch`.")
         .optional::<RefName>("to_branch");
     let message = fields.optional::<LongText>("message");
-    let rows = fields.doc("At least 1, at most 10,000. The values of one have at most 1 MiB as SQL, where a byte of a BLOB takes two.").required_objects("rows", row);
+    let rows = fields
+        .doc("At least 1, at most 10,000. The values of one have at most 1 MiB as SQL, where a byte of a BLOB takes two.")
+        .required_objects("rows", row);
     let most = Operations::MOST_EDITED_ROWS;
     match rows.as_ref().map(Vec::len) {
         Some(0) => fields.fault("rows", "must not be empty"),
@@ -42,27 +44,26 @@ fn row(fields: &Fields<'_>) -> Option<RowEdit> {
     let key = fields.cells("key");
     let set = fields.cells("set");
     let (op, key, set) = (op?, key?, set?);
-    let required: &[&'static str] = match op {
-        EditWord::Insert => &["set"],
-        EditWord::Update => &["key", "set"],
-        EditWord::Delete => &["key"],
+    // Whether the operation has a key, and whether it sets values. What it has is required, and what it has not is refused.
+    let (has_key, has_set) = match op {
+        EditWord::Insert => (false, true),
+        EditWord::Update => (true, true),
+        EditWord::Delete => (true, false),
     };
-    let lacking: Vec<&str> = required.iter().copied().filter(|name| !fields.has(name)).collect();
-    lacking.iter().for_each(|name| fields.fault(name, "is required"));
-    if !lacking.is_empty() {
-        return None;
-    }
-    match op {
-        EditWord::Insert if fields.has("key") => {
-            fields.fault("key", "belongs to update and delete");
-            None
-        }
-        EditWord::Insert => Some(RowEdit::Insert { set }),
-        EditWord::Update => Some(RowEdit::Update { key, set }),
-        EditWord::Delete if fields.has("set") => {
-            fields.fault("set", "belongs to insert and update");
-            None
-        }
-        EditWord::Delete => Some(RowEdit::Delete { key }),
-    }
+    let keeps = |name: &'static str, belongs: bool, others: &str| {
+        let fault = match (belongs, fields.has(name)) {
+            (true, true) | (false, false) => return true,
+            (true, false) => "is required".to_owned(),
+            (false, true) => format!("belongs to {others}"),
+        };
+        fields.fault(name, fault);
+        false
+    };
+    let keeps_key = keeps("key", has_key, "update and delete");
+    let keeps_set = keeps("set", has_set, "insert and update");
+    (keeps_key && keeps_set).then_some(match op {
+        EditWord::Insert => RowEdit::Insert { set },
+        EditWord::Update => RowEdit::Update { key, set },
+        EditWord::Delete => RowEdit::Delete { key },
+    })
 }

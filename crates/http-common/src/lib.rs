@@ -138,7 +138,7 @@ pub use request_id::RequestId;
 pub use request_log::{EndedRequest, NO_ROUTE, RequestLog, RequestObserver, RoutePattern, log_request};
 pub use request_policy::{BodyTypes, Credentials, RequestPolicy};
 pub use results::Results;
-pub use routes::{Endpoint, Errors, Route, mount, section};
+pub use routes::{Endpoint, Errors, Route, get_route, mount, section};
 pub use served_document::Served;
 /// Constructors of [`Endpoint`], one per HTTP method. Each declares an endpoint for both the router and the OpenAPI document.
 pub mod methods {

@@ -18,6 +18,11 @@ pub struct Endpoint {
     anonymous_bodies: Option<AnonymousBodies>,
 }
 
+/// Returns a route for `GET`, and for `HEAD`, which a server supports wherever it supports `GET` (RFC 9110 §9.1).
+pub fn get_route() -> actix_web::Route {
+    web::route().guard(guard::Any(guard::Get()).or(guard::Head()))
+}
+
 macro_rules! methods {
     ($($(#[$doc:meta])* $name:ident: $route:expr, $methods:expr;)+) => {
         $(
@@ -56,7 +61,7 @@ macro_rules! methods {
 
 methods! {
     /// Declares the methods `GET` and `HEAD` of a path.
-    get: web::route().guard(guard::Any(guard::Get()).or(guard::Head())), ["GET", "HEAD"];
+    get: get_route(), ["GET", "HEAD"];
     /// Declares the method `POST` of a path.
     post: web::post(), ["POST"];
     /// Declares the method `PUT` of a path.

@@ -48,8 +48,9 @@ mod theme;
 mod versions;
 
 use actix_web::http::Method;
-use actix_web::{HttpRequest, Route, guard, web};
+use actix_web::{HttpRequest, web};
 use branchyard_domain::entities::{Branch, Tag};
+use branchyard_http_common::get_route as get;
 
 use crate::assets;
 use crate::error_page::PageError;
@@ -323,11 +324,6 @@ fn of_pulls(config: &mut web::ServiceConfig) {
                 .route(get().to(pulls::edit::show))
                 .post(pulls::edit::send),
         );
-}
-
-/// Returns a route for `GET`, and for `HEAD`, which a server supports wherever it supports `GET` (RFC 9110 §9.1).
-fn get() -> Route {
-    web::route().guard(guard::Any(guard::Get()).or(guard::Head()))
 }
 
 /// Handles all other URLs: removes a trailing slash, or responds with the error page.

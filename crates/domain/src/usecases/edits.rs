@@ -235,8 +235,7 @@ pub(super) fn statements(
 
 /// Returns the primary key of a stored row, as text that differs if the key does.
 fn stored_key(schema: &TableSchema, cells: &[Cell]) -> String {
-    let is_of_key = |name: &str| schema.primary_key.iter().any(|key| key.eq_ignore_ascii_case(name));
-    let key = schema.columns.iter().zip(cells).filter(|(column, _)| is_of_key(&column.name));
+    let key = schema.columns.iter().zip(cells).filter(|(column, _)| column.in_primary_key);
     key.map(|(_, cell)| format!("{cell:?} ")).collect()
 }
 

@@ -122,12 +122,7 @@ impl<'a> Operations<'a> {
         let now = self.0.now();
         let mut tx = self.0.ports.metadata.write(&WriteKeys::database(access.database().id))?;
         let database = live(tx.as_mut(), access.database().id)?;
-        let (from_branch, base) = base_of_write(tx.as_mut(), &database, &wanted)?;
-        if let Some(expected) = &wanted.expected_head
-            && *expected != base
-        {
-            return Err(OperationError::OtherHead(base));
-        }
+        let (from_branch, _) = base_of_write(tx.as_mut(), &database, &wanted)?;
         let message = message_of(wanted.message, &wanted.statements, &from_branch, &wanted.to_branch);
         let work = Work::SqlWrite {
             from_branch,
@@ -756,23 +751,27 @@ fn deny_like_a_hidden_one(tx: &mut dyn Transaction, reader: Option<AccountId>) -
     visibility::deny_like_a_hidden_one(tx, reader)
 }
 
-/// Returns the branch that a write starts from, and the commit that its statements run on.
+/// Returns the branch that a write starts from, and the commit that its statements run on, which is the expected one if the write has one.
 pub(super) fn base_of_write(
     tx: &mut dyn Transaction,
     database: &Database,
     wanted: &SqlWrite,
 ) -> Result<(RefName, CommitHash), OperationError> {
     let to = tx.branches().get(database.id, &wanted.to_branch)?;
-    if let Some(start) = &wanted.start {
-        return match to {
-            Some(branch) => Err(OperationError::BranchExists(branch.name)),
-            None => Ok((wanted.to_branch.clone(), start.clone())),
-        };
+    let (from, base) = match (&wanted.start, to) {
+        (Some(_), Some(branch)) => return Err(OperationError::BranchExists(branch.name)),
+        (Some(start), None) => (wanted.to_branch.clone(), start.clone()),
+        (None, to) => {
+            let missing = || OperationError::NoSuchBranch(wanted.from_branch.clone());
+            let from = RefName::parse(&wanted.from_branch).map_err(|_| missing())?;
+            let from = tx.branches().get(database.id, &from)?.ok_or_else(missing)?;
+            (from.name, to.map_or(from.head, |branch| branch.head))
+        }
+    };
+    match &wanted.expected_head {
+        Some(expected) if *expected != base => Err(OperationError::OtherHead(base)),
+        Some(_) | None => Ok((from, base)),
     }
-    let missing = || OperationError::NoSuchBranch(wanted.from_branch.clone());
-    let from = RefName::parse(&wanted.from_branch).map_err(|_| missing())?;
-    let from = tx.branches().get(database.id, &from)?.ok_or_else(missing)?;
-    Ok((from.name, to.map_or(from.head, |branch| branch.head)))
 }
 
 /// Returns the message of a write's commit.

@@ -93,11 +93,6 @@ pub(super) fn preview(
     let database = live(tx.as_mut(), access.database().id)?;
     let (_, base) = base_of_write(tx.as_mut(), &database, wanted)?;
     drop(tx);
-    if let Some(expected) = &wanted.expected_head
-        && *expected != base
-    {
-        return Err(OperationError::OtherHead(base));
-    }
     let end = try_statements(inner, database.id, (&base, &wanted.statements), TIME)?;
     Ok(PreviewReport { base, end })
 }

@@ -101,7 +101,6 @@ struct Line {
 }
 
 /// A merge that gave cells their values, unless they are those of one of its other parents.
-#[derive(Clone)]
 struct Merge {
     change: HistoryChange,
     /// Place of the parent, among all parents, with which the line begins.
@@ -168,26 +167,25 @@ impl Search<'_> {
     /// Records a change as the source of the cells that it set. Returns the columns of the others.
     fn of_change(&mut self, change: &HistoryChange, columns: Vec<Column>, within: Option<&Merge>) -> Vec<Column> {
         let (set, earlier) = columns.into_iter().partition::<Vec<_>, _>(|column| column.is_set_by(change));
-        let hash = &change.commit.hash;
-        let brought_by = within.map_or(hash, |merge| &merge.brought_by).clone();
-        self.set_by(Merge { change: change.clone(), parent: 0, brought_by }, set);
+        self.set_by(change, 0, within.map_or(&change.commit.hash, |merge| &merge.brought_by), set);
         earlier
     }
 
-    /// Follows cells to the next parent of the commit that set them, or gives them to the commit if it has no further one.
-    fn set_by(&mut self, merge: Merge, columns: Vec<Column>) {
+    /// Follows cells to the parent after `parent` of the commit that set them, or gives them to the commit if it has no further one.
+    fn set_by(&mut self, change: &HistoryChange, parent: usize, brought_by: &CommitHash, columns: Vec<Column>) {
         if columns.is_empty() {
             return;
         }
-        let parent = merge.parent + 1;
-        if let Some(begin) = merge.change.commit.parents.get(parent) {
-            self.lines.push(Line { begin: begin.clone().into(), columns, merge: Some(Merge { parent, ..merge }) });
+        let parent = parent + 1;
+        if let Some(begin) = change.commit.parents.get(parent) {
+            let merge = Merge { change: change.clone(), parent, brought_by: brought_by.clone() };
+            self.lines.push(Line { begin: begin.clone().into(), columns, merge: Some(merge) });
             return;
         }
         self.found.extend(columns.into_iter().map(|column| Found {
-            from: merge.change.row.from.as_deref().and_then(|row| column.cell(row)).cloned(),
-            commit: merge.change.commit.clone(),
-            brought_by: merge.brought_by.clone(),
+            from: change.row.from.as_deref().and_then(|row| column.cell(row)).cloned(),
+            commit: change.commit.clone(),
+            brought_by: brought_by.clone(),
             column,
         }));
     }
@@ -197,7 +195,7 @@ impl Search<'_> {
         let merged = merge.change.row.to.as_deref().unwrap_or_default();
         let (same, other) =
             columns.into_iter().partition(|column| row.is_some_and(|row| column.cell(row) == column.cell(merged)));
-        self.set_by(merge.clone(), other);
+        self.set_by(&merge.change, merge.parent, &merge.brought_by, other);
         same
     }
 
