@@ -280,9 +280,9 @@ impl DurableHome {
         self.metadata.busy_databases()
     }
 
-    /// Releases the leases of databases that are not in use; with `is_at_once`, of all.
-    pub(crate) fn hand_over(&self, busy: &HashSet<DatabaseId>, is_at_once: bool) -> HandedOver {
-        self.engine.hand_over(busy, is_at_once)
+    /// Releases the leases of databases that are not in use; with a `grace`, also of those that have been in use for longer.
+    pub(crate) fn hand_over(&self, busy: &HashSet<DatabaseId>, grace: Option<Duration>) -> HandedOver {
+        self.engine.hand_over(busy, grace)
     }
 
     /// Ends the leases, so that other nodes need not wait for them. Nothing may be written afterwards.

@@ -71,7 +71,7 @@ impl DrainWatch {
             self.release_operations()?;
             busy = HashSet::new();
         }
-        if self.home.hand_over(&busy, is_over).released > 0 {
+        if self.home.hand_over(&busy, is_over.then_some(self.grace)).released > 0 {
             self.hub.operations().announce();
         }
         Ok(())

@@ -159,8 +159,10 @@ fn a_drained_node_hands_over_while_clients_write() {
     assert!(slowest < Duration::from_secs(GRACE + 2), "{slowest:?}");
     let total: usize = DATABASES.iter().map(|name| count(&ada, name)).sum();
     assert_eq!(total, written.load(Ordering::Relaxed), "and a read on the drained node sees all of them");
-    // What cannot be queued is done on the drained node.
-    ada.database("new");
+    // What cannot be queued is done on the drained node, also while that one releases its leases.
+    for number in 0..20 {
+        ada.database(&format!("new-{number}"));
+    }
     write(&ada, "idle", 1);
 
     // A restart does not end the drain.

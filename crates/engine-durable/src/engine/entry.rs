@@ -39,6 +39,8 @@ pub(crate) struct Entry<R> {
     /// Locked by each call that uses the file, and exclusively by what removes it.
     pub(super) use_of_file: RwLock<()>,
     pub(super) used_at: Mutex<Instant>,
+    /// When the lease was taken last.
+    pub(super) led_at: Mutex<Instant>,
     distrusted_at: Mutex<Option<Instant>>,
     /// Whether the database is known to have a file of its own, and does not share that of its source.
     pub(crate) is_made: AtomicBool,
@@ -71,6 +73,7 @@ impl<R: Records<Unit = (), Refusal = Infallible>> Entry<R> {
             seen: Mutex::default(),
             use_of_file: RwLock::new(()),
             used_at: Mutex::new(Instant::now()),
+            led_at: Mutex::new(Instant::now()),
             distrusted_at: Mutex::default(),
             is_made: AtomicBool::new(false),
             making: Mutex::default(),

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use branchyard_domain::ports::EngineError;
 use branchyard_domain::values::DatabaseId;
@@ -64,7 +65,10 @@ impl<S: RecordSource> DurableEngine<S> {
         }
         self.require_newest_rows(&holder)?;
         match run(file.lead(&holder)).map_err(of_protocol)? {
-            Lead::Leading(_) => Ok(()),
+            Lead::Leading(_) => {
+                *entry.led_at.lock() = Instant::now();
+                Ok(())
+            }
             Lead::Held(held) => Err(EngineError::Unavailable(format!(
                 "the database is written by another node at the moment ({held:?})"
             ))),
@@ -121,8 +125,9 @@ impl<S: RecordSource> DurableEngine<S> {
     }
 
     /// Releases the leases of databases so that other nodes can take them: all but those of `busy` databases and those that a call uses
-    /// at the moment. With `is_at_once`, the leases of these are withdrawn too: what the calls write does not become durable.
-    pub fn hand_over(&self, busy: &HashSet<DatabaseId>, is_at_once: bool) -> HandedOver {
+    /// at the moment. With a `grace`, the leases of these that are older than it are withdrawn too: what the calls write does not become
+    /// durable. A younger one was taken by a call for which there is no other node, and which has the time of the grace as well.
+    pub fn hand_over(&self, busy: &HashSet<DatabaseId>, grace: Option<Duration>) -> HandedOver {
         let led: Vec<_> = {
             let databases = self.databases.lock();
             let is_led = |entry: &Entry<S::Records>| matches!(entry.status.state(), State::Leading(..));
@@ -131,7 +136,7 @@ impl<S: RecordSource> DurableEngine<S> {
         let (next, done) = (AtomicUsize::new(0), Mutex::new(HandedOver::default()));
         let work = || {
             while let Some((database, entry)) = led.get(next.fetch_add(1, Ordering::Relaxed)) {
-                let is_free = self.hand_over_one(*database, entry, busy.contains(database), is_at_once);
+                let is_free = self.hand_over_one(*database, entry, busy.contains(database), grace);
                 let mut done = done.lock();
                 *(if is_free { &mut done.released } else { &mut done.left }) += 1;
             }
@@ -147,8 +152,14 @@ impl<S: RecordSource> DurableEngine<S> {
     }
 
     /// Returns `true` if another node can take the lease of the database.
-    fn hand_over_one(&self, database: DatabaseId, entry: &Entry<S::Records>, is_busy: bool, is_at_once: bool) -> bool {
-        if is_busy && !is_at_once {
+    fn hand_over_one(
+        &self,
+        database: DatabaseId,
+        entry: &Entry<S::Records>,
+        is_busy: bool,
+        grace: Option<Duration>,
+    ) -> bool {
+        if is_busy && grace.is_none() {
             return false;
         }
         if let Some(mut file) = entry.turn.try_lock() {
@@ -156,7 +167,7 @@ impl<S: RecordSource> DurableEngine<S> {
             return true;
         }
         let Some(epoch) = entry.epoch() else { return true };
-        if !is_at_once {
+        if grace.is_none_or(|grace| entry.led_at.lock().elapsed() < grace) {
             return false;
         }
         match self.ports.records.withdraw(database, epoch) {

@@ -432,14 +432,14 @@ fn a_drained_node_hands_over_what_is_not_in_use() {
     let refused = first.engine.write_batch(id(1), &head, std::slice::from_ref(&short), LONG);
     assert!(matches!(refused.as_slice(), [Err(EngineError::Unavailable(_))]), "it can be queued");
     let busy = HashSet::from([id(2)]);
-    assert_eq!(first.engine.hand_over(&busy, false), HandedOver { released: 1, left: 1 });
+    assert_eq!(first.engine.hand_over(&busy, None), HandedOver { released: 1, left: 1 });
     assert_eq!(first.engine.figures().led, 1);
     let theirs = second.write(id(1), &head, &insert(1)).unwrap();
     assert_eq!(first.rows(id(1), &theirs).unwrap(), [1], "reads go on");
-    assert_eq!(first.engine.hand_over(&HashSet::new(), false), HandedOver { released: 1, left: 0 });
+    assert_eq!(first.engine.hand_over(&HashSet::new(), None), HandedOver { released: 1, left: 0 });
     // What cannot be queued is done where it arrives.
     let head = first.create(id(3));
-    assert_eq!(first.engine.hand_over(&HashSet::new(), false), HandedOver { released: 1, left: 0 });
+    assert_eq!(first.engine.hand_over(&HashSet::new(), None), HandedOver { released: 1, left: 0 });
     second.write(id(3), &head, &insert(3)).unwrap();
     second.engine.release();
     first.engine.set_drained(false);
@@ -456,11 +456,12 @@ fn a_lease_that_is_withdrawn_from_a_call_fences_it() {
     let head = first.create(database);
     let mut theirs = None;
     let fenced = first.engine.replace(database, || {
-        assert_eq!(first.engine.hand_over(&HashSet::new(), false), HandedOver { released: 0, left: 1 });
+        assert_eq!(first.engine.hand_over(&HashSet::new(), None), HandedOver { released: 0, left: 1 });
+        assert_eq!(first.engine.hand_over(&HashSet::new(), Some(LONG)), HandedOver { released: 0, left: 1 });
         yard.rows.set_down(true);
-        assert_eq!(first.engine.hand_over(&HashSet::new(), true), HandedOver { released: 0, left: 1 });
+        assert_eq!(first.engine.hand_over(&HashSet::new(), Some(Duration::ZERO)), HandedOver { released: 0, left: 1 });
         yard.rows.set_down(false);
-        assert_eq!(first.engine.hand_over(&HashSet::new(), true), HandedOver { released: 1, left: 0 });
+        assert_eq!(first.engine.hand_over(&HashSet::new(), Some(Duration::ZERO)), HandedOver { released: 1, left: 0 });
         assert_eq!(first.engine.figures().led, 0);
         theirs = Some(second.write(database, &head, &insert(1)).unwrap());
         Ok(())
@@ -482,7 +483,7 @@ fn a_withdrawn_lease_that_is_free_is_acquired_anew() {
     let first = yard.node("one", LONG);
     let head = first.create(database);
     let fenced = first.engine.replace(database, || {
-        first.engine.hand_over(&HashSet::new(), true);
+        first.engine.hand_over(&HashSet::new(), Some(Duration::ZERO));
         Err(EngineError::Unavailable("a test wants it".to_owned()))
     });
     assert!(fenced.is_err());
