@@ -6,6 +6,7 @@
 
 use crate::HashedToken;
 use crate::base62;
+use crate::checked_text;
 use rand::RngCore;
 use secrecy::{ExposeSecret, SecretString};
 use sha2::{Digest, Sha256};
@@ -59,13 +60,7 @@ impl PlainToken {
     /// Mints a token with another source of randomness; see [`PlainToken::mint`]. `fill` fills a buffer with random bytes.
     #[must_use]
     pub fn mint_from(fill: &mut dyn FnMut(&mut [u8])) -> Self {
-        // With the exact capacity, the text is never reallocated and leaves no copy behind.
-        let mut token = String::with_capacity(TOKEN_LENGTH);
-        token.push_str(TOKEN_PREFIX);
-        base62::push_random(&mut token, TOKEN_LENGTH - base62::U32_DIGITS, fill);
-        let check = check_digits(token.as_bytes());
-        token.extend(check.map(char::from));
-        Self(SecretString::from(token))
+        Self(checked_text::mint(TOKEN_PREFIX, TOKEN_LENGTH, fill))
     }
 
     /// Parses a token sent by a client. Rejects every text that cannot be a minted token. Needs no look-up.
@@ -73,20 +68,7 @@ impl PlainToken {
     /// # Errors
     /// The first applicable error in the order prefix, length, alphabet, check digits.
     pub fn parse(text: &str) -> Result<Self, TokenFormatError> {
-        let digits = text.strip_prefix(TOKEN_PREFIX).ok_or(TokenFormatError::Prefix)?;
-        // Counts characters, so that a non-ASCII character is an error of the alphabet. Stops counting early, because
-        // the text is untrusted.
-        if digits.chars().take(TOKEN_LENGTH).count() != TOKEN_LENGTH - TOKEN_PREFIX.len() {
-            return Err(TokenFormatError::Length);
-        }
-        if !digits.bytes().all(base62::is_digit) {
-            return Err(TokenFormatError::Alphabet);
-        }
-        let (body, check) = text.split_at_checked(TOKEN_LENGTH - base62::U32_DIGITS).ok_or(TokenFormatError::Length)?;
-        if check.as_bytes() != check_digits(body.as_bytes()) {
-            return Err(TokenFormatError::Checksum);
-        }
-        Ok(Self(SecretString::from(text)))
+        checked_text::parse(TOKEN_PREFIX, TOKEN_LENGTH, text).map(Self)
     }
 
     /// Returns the token in clear, for the single response that shows it.
@@ -106,10 +88,6 @@ impl fmt::Debug for PlainToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("PlainToken([redacted])")
     }
-}
-
-fn check_digits(body: &[u8]) -> [u8; base62::U32_DIGITS] {
-    base62::encode(crc32fast::hash(body))
 }
 
 #[cfg(test)]

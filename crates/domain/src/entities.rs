@@ -2,12 +2,14 @@
 
 mod account;
 mod activity;
+mod application;
 mod collection;
 mod commit;
 mod database;
 mod delivery;
 mod edit;
 mod event;
+mod grant;
 mod hook;
 mod log;
 mod mirror;
@@ -26,6 +28,7 @@ mod user_key;
 
 pub use account::{Account, AccountKind, Email, Member, MemberRole, Organization, RetiredName, User};
 pub use activity::{Activity, ActivityKind};
+pub use application::{Application, RegisteredApplication};
 pub use collection::CollectionRecord;
 pub use commit::{
     Cell, Change, Commit, Conflict, ConflictKind, ForeignKey, Index, RowChange, Signature, TableChange, TableColumn,
@@ -35,6 +38,9 @@ pub use database::{Collaborator, Database, DatabaseLocator, FileState, Role, Sta
 pub use delivery::{Attempt, AttemptError, Delivery, DeliveryDetails, DeliveryStatus, Request};
 pub use edit::{CellConflict, EditRequest, EditedValue, NumberLiteral, RowEdit};
 pub use event::{Event, EventKind, EventName, PullAction};
+pub use grant::{
+    AuthorizationCode, DeviceAuthorization, DeviceDecision, Grant, IssuedAccess, RefreshFamily, RefreshUse,
+};
 pub use hook::{DisabledReason, Hook, HookEvent, HookSecret, PreviousSecret, Sealed};
 pub use log::{LogEntry, LogPosition, LogWalk};
 pub use mirror::Mirror;

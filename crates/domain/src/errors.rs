@@ -5,6 +5,7 @@ mod databases;
 mod hooks;
 mod mirrors;
 mod nodes;
+mod oauth;
 mod operations;
 mod people;
 mod pulls;
@@ -16,6 +17,7 @@ pub use databases::{AccessError, DatabaseError, ReadError, RefError, ReleaseErro
 pub use hooks::HookError;
 pub use mirrors::MirrorError;
 pub use nodes::NodeError;
+pub use oauth::{ApplicationError, GrantError};
 pub use operations::{EditError, EditFault, HistoryError, ImportError, ImportField, OperationError, QuotaError};
 pub use people::{
     AdministrationError, CollaboratorError, KeyError, OrganizationError, PeopleError, SignInError, SignUpError,
@@ -139,7 +141,9 @@ from_ports!(
     OperationError,
     ImportError,
     HookError,
-    MirrorError
+    MirrorError,
+    ApplicationError,
+    GrantError
 );
 
 impl From<FormatError> for PortError {

@@ -32,11 +32,12 @@ pub use formats::{
 };
 pub use hooks::{AddressError, LookedUp, Payloads, Reply, RetryAfter, Sender, Sent, Vault, WebhookRequest};
 pub use metadata::{
-    AccountRepository, ActivityRepository, AttemptRepository, AttemptWindow, BranchFacts, BranchRepository,
-    CollaboratorRepository, CollectionRepository, DatabaseCounts, DatabaseFilter, DatabaseRepository, DeliveryBacklog,
-    DeliveryRepository, DeliveryState, DueCollection, DueDelivery, Durability, EventRepository, FetchBacklog, FetchEnd,
-    HookRepository, IdempotencyRepository, InvitationRepository, Lease, LeaseTurn, MemberRepository, Metadata,
-    MetadataError, MirrorRepository, OperationBacklog, OperationFilter, OperationRepository, OperationState,
+    AccountRepository, ActivityRepository, ApplicationRepository, AttemptRepository, AttemptWindow,
+    AuthorizationCodeRepository, BranchFacts, BranchRepository, CollaboratorRepository, CollectionRepository,
+    DatabaseCounts, DatabaseFilter, DatabaseRepository, DeliveryBacklog, DeliveryRepository, DeliveryState,
+    DeviceAuthorizationRepository, DueCollection, DueDelivery, Durability, EventRepository, FetchBacklog, FetchEnd,
+    GrantRepository, HookRepository, IdempotencyRepository, InvitationRepository, Lease, LeaseTurn, MemberRepository,
+    Metadata, MetadataError, MirrorRepository, OperationBacklog, OperationFilter, OperationRepository, OperationState,
     OrganizationRepository, PersonalDataRepository, Places, PullCommentRepository, PullFetch, PullFetchRepository,
     PullFilter, PullRepository, PullStanding, Ranking, RefLogRepository, RefRepository, ReleaseRepository,
     Repositories, RequestCountRepository, RequestFacts, RequestTarget, RequestWindow, RoleSources, SavedAnswer,

@@ -3,6 +3,7 @@
 mod absent;
 mod activities;
 mod administration;
+mod applications;
 mod at_time;
 mod branches;
 mod browse;
@@ -10,6 +11,7 @@ mod collaborators;
 mod collections;
 mod databases;
 mod deadline;
+mod devices;
 mod direct_ends;
 mod direct_writes;
 mod edit_checks;
@@ -18,6 +20,7 @@ mod engine_files;
 mod exports;
 mod files;
 mod free_space;
+mod grants;
 mod history;
 mod hooks;
 mod hub_builder;
@@ -66,6 +69,7 @@ mod tokens;
 mod uploaded;
 mod upstream;
 mod user_deletion;
+mod valid_token;
 mod wake;
 mod watches;
 mod worker_shares;
@@ -78,16 +82,19 @@ use std::time::Duration;
 
 pub use activities::{Activities, News};
 pub use administration::{Administration, UserStanding};
+pub use applications::Applications;
 pub use branches::{BranchStanding, Branches, DeletedBranch, Divergence, NewBranch, RecentPush, ResetPreview};
 pub use browse::{Browse, LookEnd, TableSize, ValuesFound};
 pub use collaborators::Collaborators;
 pub use collections::{CollectionStep, Collections};
 pub use databases::{DatabaseView, Databases, EditDatabase, NewDatabase};
+pub use devices::{Devices, WaitingDevice};
 pub use direct_writes::{DirectPlace, DirectProgress, DirectTurn, DirectWaiter, KeepAnswer, most_direct_turns};
 pub use edit_checks::{EditCheck, EditCheckEnd};
 pub use edits::NewEdit;
 pub use exports::{ExportLimits, ExportedRows, Exports};
 pub use files::{NewFileImport, StoredFile};
+pub use grants::{AuthorizationRequest, CheckedAccess, GrantView, Grants, IssuedTokens, RevokedToken};
 pub use history::History;
 pub use hooks::{
     Attempted, Deliveries, Dispatch, EditHook, HookAddress, HookView, Hooks, NewHook, Room, Run, SecretHook, Turn,
@@ -130,6 +137,7 @@ pub use tokens::{MintedToken, Tokens};
 pub use uploaded::{ArrivedImport, Preview, PreviewOptions};
 pub use upstream::CommitCount;
 pub use user_deletion::{DeleteUser, DeletedUser};
+pub use valid_token::ValidToken;
 pub use wake::Wake;
 pub use watches::Watches;
 pub use write_previews::{PreviewEnd, PreviewReport};
@@ -405,6 +413,12 @@ nouns! {
     tokens: Tokens;
     /// Keys of clients of the engine.
     keys: Keys;
+    /// Applications that act for users.
+    applications: Applications;
+    /// What users granted to applications.
+    grants: Grants;
+    /// Devices that wait for the consent of a user.
+    devices: Devices;
     /// Databases and access to them.
     databases: Databases;
     /// Users with a role of their own on a database.

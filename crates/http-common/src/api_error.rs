@@ -3,10 +3,10 @@
 
 use branchyard_deployments::errors::{DeploymentError, DeploymentField};
 use branchyard_domain::errors::{
-    AccessError, AdministrationError, AtTimeError, CollaboratorError, DatabaseError, EditError, EditFault,
-    HistoryError, HookError, ImportError, ImportField, KeyError, MirrorError, NodeError, OperationError,
-    OrganizationError, PeopleError, PortError, PullError, PullStateError, QuotaError, ReadError, RefError,
-    ReleaseError, RemoteError, RowHistoryError, SignUpError, TokenError,
+    AccessError, AdministrationError, ApplicationError, AtTimeError, CollaboratorError, DatabaseError, EditError,
+    EditFault, GrantError, HistoryError, HookError, ImportError, ImportField, KeyError, MirrorError, NodeError,
+    OperationError, OrganizationError, PeopleError, PortError, PullError, PullStateError, QuotaError, ReadError,
+    RefError, ReleaseError, RemoteError, RowHistoryError, SignUpError, TokenError,
 };
 use branchyard_domain::ports::{AddressError, ClusterError, EngineError, MetadataError};
 use branchyard_domain::values::Timestamp;
@@ -234,6 +234,32 @@ impl From<TokenError> for ApiError {
     }
 }
 
+impl From<ApplicationError> for ApiError {
+    fn from(error: ApplicationError) -> Self {
+        match error {
+            ApplicationError::Name(_) | ApplicationError::RedirectUri(_) | ApplicationError::RedirectUriCount(_) => {
+                plain(ErrorCode::ValidationFailed, &error)
+            }
+            ApplicationError::TooMany(_) => plain(ErrorCode::Unprocessable, &error),
+            ApplicationError::NoSuchOwner => plain(ErrorCode::Conflict, &error),
+            ApplicationError::NoSuchApplication => plain(ErrorCode::NotFound, &error),
+            ApplicationError::Port(fault) => fault.into(),
+        }
+    }
+}
+
+/// For pages. The endpoints of OAuth answer by the codes of its standards.
+impl From<GrantError> for ApiError {
+    fn from(error: GrantError) -> Self {
+        match error {
+            GrantError::NoSuchGrant => plain(ErrorCode::NotFound, &error),
+            GrantError::TooManyDevices => plain(ErrorCode::ServiceUnavailable, &error),
+            GrantError::Port(fault) => fault.into(),
+            _ => plain(ErrorCode::ValidationFailed, &error),
+        }
+    }
+}
+
 impl From<AdministrationError> for ApiError {
     fn from(error: AdministrationError) -> Self {
         match error {
@@ -241,6 +267,8 @@ impl From<AdministrationError> for ApiError {
             AdministrationError::NoSuchUser(_)
             | AdministrationError::NoSuchToken(_)
             | AdministrationError::NoSuchSession(_)
+            | AdministrationError::NoSuchGrant(_)
+            | AdministrationError::NoSuchApplication(_)
             | AdministrationError::NoSuchDatabase(_) => plain(ErrorCode::NotFound, &error),
             AdministrationError::LastAdministrator(_) => plain(ErrorCode::Unprocessable, &error),
             AdministrationError::Port(fault) => fault.into(),

@@ -4,11 +4,11 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use branchyard_domain::entities::{
     ActivityKind, Cell, Database, DatabaseLocator, EditedValue, Hook, HookEvent, LastUse, MemberRole, Operation,
-    OperationStatus, PullAction, PushRequest, PushTarget, ResolvedRow, Role, RowEdit, RowResolution, Side, User,
-    Visibility, Work,
+    OperationStatus, PullAction, PushRequest, PushTarget, RegisteredApplication, ResolvedRow, Role, RowEdit,
+    RowResolution, Side, User, Visibility, Work,
 };
-use branchyard_domain::usecases::PersonalData;
-use branchyard_domain::values::Timestamp;
+use branchyard_domain::usecases::{GrantView, PersonalData};
+use branchyard_domain::values::{RedirectUri, Timestamp};
 use serde_json::{Value, json};
 
 use crate::time::rfc3339;
@@ -32,6 +32,26 @@ pub fn files(data: &PersonalData) -> Vec<(&'static str, Value)> {
             "public_key": key.public_key.to_string(),
             "created_at": rfc3339(key.created_at),
             "last_used_at": key.last_used_at.map(rfc3339),
+        })
+    });
+    let grants = data.grants.iter().map(|GrantView { grant, application }| {
+        json!({
+            "id": grant.id.to_string(),
+            "application": application.application.name,
+            "client_id": grant.application.as_str(),
+            "scope": grant.scope.as_str(),
+            "created_at": rfc3339(grant.created_at),
+            "expires_at": rfc3339(grant.expires_at),
+            "last_use": grant.last_use.as_ref().map(last_use),
+        })
+    });
+    let applications = data.applications.iter().map(|RegisteredApplication { application, .. }| {
+        let uris: Vec<&str> = application.redirect_uris.iter().map(RedirectUri::as_str).collect();
+        json!({
+            "client_id": application.id.as_str(),
+            "name": application.name,
+            "redirect_uris": uris,
+            "created_at": rfc3339(application.created_at),
         })
     });
     let sessions = data.sessions.iter().map(|session| {
@@ -91,6 +111,8 @@ pub fn files(data: &PersonalData) -> Vec<(&'static str, Value)> {
         ("profile.json", profile(&data.user)),
         ("tokens.json", tokens.collect()),
         ("keys.json", keys.collect()),
+        ("grants.json", grants.collect()),
+        ("applications.json", applications.collect()),
         ("sessions.json", sessions.collect()),
         ("invitations.json", invitations.collect()),
         ("memberships.json", memberships.collect()),

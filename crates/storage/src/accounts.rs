@@ -12,9 +12,10 @@ use crate::connection::AnyConnection;
 use crate::convert::{Read, StoredWord, all, anywhere, count, limit, one, present, read, read_if, time};
 use crate::error::StoreError;
 use crate::former_names;
+use crate::oauth::{remove_applications, remove_grants};
 use crate::schema::{
     accounts, answers, collaborators, databases, deployment_collaborators, deployments, emails, invitations, members,
-    operations, organizations, pulls, sessions, stars, tokens, user_keys, users,
+    oauth_grants, operations, organizations, pulls, sessions, stars, tokens, user_keys, users,
 };
 use crate::transaction::SqlTransaction;
 
@@ -370,7 +371,11 @@ impl UserRepository for SqlTransaction {
                 sessions::table.filter(sessions::user_id.eq(&id)).select(max(sessions::last_used_at)).first(conn)?;
             let of_keys: Option<i64> =
                 user_keys::table.filter(user_keys::user_id.eq(&id)).select(max(user_keys::last_used_at)).first(conn)?;
-            Ok(of_tokens.max(of_keys).max(of_sessions).map(time))
+            let of_grants: Option<i64> = oauth_grants::table
+                .filter(oauth_grants::user_id.eq(&id))
+                .select(max(oauth_grants::last_used_at))
+                .first(conn)?;
+            Ok(of_tokens.max(of_keys).max(of_sessions).max(of_grants).map(time))
         })
     }
 
@@ -381,6 +386,8 @@ impl UserRepository for SqlTransaction {
             diesel::delete(tokens::table.filter(tokens::user_id.eq(&user))).execute(conn)?;
             diesel::delete(user_keys::table.filter(user_keys::user_id.eq(&user))).execute(conn)?;
             diesel::delete(sessions::table.filter(sessions::user_id.eq(&user))).execute(conn)?;
+            remove_applications(conn, &user)?;
+            remove_grants(conn, &user)?;
             diesel::delete(invitations::table.filter(invitations::created_by.eq(&user))).execute(conn)?;
             diesel::delete(members::table.filter(members::user_id.eq(&user))).execute(conn)?;
             diesel::delete(collaborators::table.filter(collaborators::user_id.eq(&user))).execute(conn)?;

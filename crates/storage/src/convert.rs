@@ -1,5 +1,6 @@
 //! Conversion between columns and values. The content of a column is parsed like any other external input.
 
+use branchyard_auth::UserCode;
 use branchyard_deployments::entities::{BackupKind, DeploymentFailureKind, DeploymentRole, Metered, RunState};
 use branchyard_deployments::ports::{DeploymentOperationKind, Resolution};
 use branchyard_deployments::values::{BackupId, DeploymentId, DeploymentName, InstanceId, ServedName};
@@ -9,9 +10,9 @@ use branchyard_domain::entities::{
 };
 use branchyard_domain::ports::{DeliveryState, OperationState, PullFilter};
 use branchyard_domain::values::{
-    AccountId, ActivityId, AttemptId, CommentId, CommitHash, DataKeyId, DataKeyScope, DatabaseId, DatabaseName,
-    DeliveryId, EventId, HookId, Invalid, InvitationId, OperationId, OwnerName, PullNumber, RefLogId, RefName,
-    ReleaseId, SessionId, Timestamp, TokenId, TraceContext, UploadId, UserKeyId,
+    AccountId, ActivityId, ApplicationId, AttemptId, CommentId, CommitHash, DataKeyId, DataKeyScope, DatabaseId,
+    DatabaseName, DeliveryId, EventId, GrantId, HookId, Invalid, InvitationId, OperationId, OwnerName, PullNumber,
+    RedirectUri, RefLogId, RefName, ReleaseId, Scope, SessionId, Timestamp, TokenId, TraceContext, UploadId, UserKeyId,
 };
 
 use crate::error::Unreadable;
@@ -72,6 +73,10 @@ stored_texts!(
     TokenId,
     UserKeyId,
     SessionId,
+    GrantId,
+    ApplicationId,
+    RedirectUri,
+    Scope,
     InvitationId,
     RefLogId,
     DataKeyId,
@@ -97,6 +102,13 @@ stored_texts!(
     InstanceId,
     ServedName,
 );
+
+impl StoredValue for UserCode {
+    type Column = String;
+    fn read(column: String) -> Result<Self, String> {
+        Self::parse(&column).map_err(|error| error.to_string())
+    }
+}
 
 impl StoredValue for PullNumber {
     type Column = i64;

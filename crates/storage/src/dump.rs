@@ -34,6 +34,7 @@ use crate::transaction::SqlTransaction;
 /// | `store_state` | The cluster that an object store belongs to. A store that a dump is loaded into has an object store of its own |
 /// | `key_ring` | A backup has it as a file. A store that a dump is loaded into may have another master key ([`Store::load_with_key_ring`]) |
 /// | `sign_in_attempts`, `request_counts` | What is counted for minutes, or an hour |
+/// | `oauth_codes`, `oauth_devices` | What waits for minutes, and can begin again |
 const TABLES: &[&str] = &[
     "installation",
     "accounts",
@@ -45,6 +46,9 @@ const TABLES: &[&str] = &[
     "user_keys",
     "sessions",
     "invitations",
+    "oauth_applications",
+    "oauth_grants",
+    "oauth_access_tokens",
     "databases",
     "former_names",
     "mirrors",

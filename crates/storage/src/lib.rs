@@ -57,6 +57,7 @@ mod migrations;
 mod mirrors;
 mod newest_timestamp;
 mod next_operation;
+mod oauth;
 mod object_blobs;
 mod operations;
 mod personal_data;

@@ -72,7 +72,8 @@ const TEXTS: &[MigrationText] = texts![
     "2026-12-03-000004_node_copies",
     "2026-12-04-000001_tsv_uploads",
     "2026-12-04-000002_edits",
-    "2026-12-05-000001_former_names"
+    "2026-12-05-000001_former_names",
+    "2026-12-05-000002_oauth"
 ];
 
 const LOG: &str = "CREATE TABLE IF NOT EXISTS branchyard_migrations (

@@ -87,6 +87,71 @@ diesel::table! {
 }
 
 diesel::table! {
+    oauth_applications (id) {
+        id -> Text,
+        owner_id -> Text,
+        name -> Text,
+        redirect_uris -> Text,
+        created_at -> BigInt,
+    }
+}
+
+diesel::table! {
+    oauth_grants (id) {
+        id -> Text,
+        user_id -> Text,
+        application_id -> Text,
+        scope -> Text,
+        created_at -> BigInt,
+        expires_at -> BigInt,
+        code_hash -> Nullable<Binary>,
+        family_hash -> Binary,
+        current_hash -> Binary,
+        previous_hash -> Nullable<Binary>,
+        rotated_at -> BigInt,
+        last_used_at -> Nullable<BigInt>,
+        last_used_address -> Nullable<Text>,
+        last_used_agent -> Nullable<Text>,
+    }
+}
+
+diesel::table! {
+    oauth_access_tokens (hash) {
+        hash -> Binary,
+        grant_id -> Text,
+        scope -> Text,
+        expires_at -> BigInt,
+    }
+}
+
+diesel::table! {
+    oauth_codes (hash) {
+        hash -> Binary,
+        application_id -> Text,
+        user_id -> Text,
+        scope -> Text,
+        redirect_uri -> Text,
+        challenge -> Binary,
+        expires_at -> BigInt,
+    }
+}
+
+diesel::table! {
+    oauth_devices (hash) {
+        hash -> Binary,
+        user_code -> Text,
+        application_id -> Text,
+        scope -> Text,
+        created_at -> BigInt,
+        expires_at -> BigInt,
+        interval_seconds -> BigInt,
+        polled_at -> Nullable<BigInt>,
+        decided_by -> Nullable<Text>,
+        is_approved -> Nullable<Bool>,
+    }
+}
+
+diesel::table! {
     former_names (owner_id, name_key) {
         owner_id -> Text,
         name_key -> Text,
@@ -648,6 +713,11 @@ diesel::allow_tables_to_appear_in_same_query!(
     user_keys,
     sessions,
     invitations,
+    oauth_applications,
+    oauth_grants,
+    oauth_access_tokens,
+    oauth_codes,
+    oauth_devices,
     databases,
     former_names,
     mirrors,

@@ -14,10 +14,10 @@
 //! | Key | Row | What it guards |
 //! |---|---|---|
 //! | server | `server` | `invitations`, `hooks`, `key_ring`, `ref_log_start`, `deliveries`, `attempts`, the dispatch of `events`, all of deployments; which user is the last administrator |
-//! | account | `accounts` | `users`, `emails`, `organizations`, `members`, `tokens`, `user_keys`, `sessions`, `uploads`; which databases an owner has, and how many |
+//! | account | `accounts` | `users`, `emails`, `organizations`, `members`, `tokens`, `user_keys`, `sessions`, `oauth_applications`, `oauth_grants`, `oauth_access_tokens`, `oauth_codes`, `uploads`; which databases an owner has, and how many |
 //! | database | `databases` | `databases`, `collections`, `ref_log`, `collaborators`, `stars`, `branches`, `tags`, `pulls`, `comments`, `releases`, `operations`, `mirrors`, `events`, `activities` |
 //!
-//! Without a key: the time of a last use, the extension of a lease by its holder, `answers`, `sign_in_attempts`, `request_counts`, and the removal of what is past its
+//! Without a key: what goes with an application that is deleted, `oauth_devices`, the time of a last use, the extension of a lease by its holder, `answers`, `sign_in_attempts`, `request_counts`, and the removal of what is past its
 //! retention. Each is one statement on rows that it identifies by themselves. A pull request also changes with the branches of its
 //! source, another database: a transaction that changes it holds the keys of both.
 //!

@@ -15,6 +15,7 @@ mod hooks;
 mod ledger;
 mod members;
 mod mirrors;
+mod oauth;
 mod operations;
 mod personal_data;
 mod pulls;

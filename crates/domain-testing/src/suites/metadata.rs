@@ -13,6 +13,7 @@ mod facts;
 mod former_names;
 mod hooks;
 mod mirrors;
+mod oauth;
 mod operations;
 mod organizations;
 mod people;
@@ -40,6 +41,7 @@ pub use facts::{branch_facts, changes_sent_together, request_facts};
 pub use former_names::{former_names, former_names_property};
 pub use hooks::{deliveries, delivery_leases, delivery_log, hook_secrets, hooks};
 pub use mirrors::{mirrors, trimmed_operations};
+pub use oauth::{access_tokens, applications, authorization_codes, device_authorizations, grants};
 pub use operations::{lease_turns, leases, operations, uploads};
 pub use organizations::{members, organizations};
 pub use people::deleted_users;
@@ -69,6 +71,11 @@ pub const ALL: &[(&str, MetadataCheck)] = &[
     ("attempts_to_sign_in", attempts_to_sign_in),
     ("request_counts", request_counts),
     ("invitations", invitations),
+    ("applications", applications),
+    ("grants", grants),
+    ("access_tokens", access_tokens),
+    ("authorization_codes", authorization_codes),
+    ("device_authorizations", device_authorizations),
     ("profiles", profiles),
     ("user_lists", user_lists),
     ("databases", databases),

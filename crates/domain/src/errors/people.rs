@@ -215,6 +215,12 @@ pub enum AdministrationError {
     /// The session does not exist.
     #[error("no session '{0}'")]
     NoSuchSession(String),
+    /// The grant does not exist.
+    #[error("no grant '{0}'")]
+    NoSuchGrant(String),
+    /// The application does not exist.
+    #[error("no application '{0}'")]
+    NoSuchApplication(String),
     /// The database does not exist.
     #[error("no database '{0}'")]
     NoSuchDatabase(String),

@@ -16,6 +16,7 @@ mod facts;
 mod hooks;
 mod idempotency;
 mod mirrors;
+mod oauth;
 mod operations;
 mod personal_data;
 mod pulls;
@@ -39,6 +40,7 @@ pub use facts::{BranchFacts, RequestFacts, RequestTarget, RoleSources, TargetDat
 pub use hooks::HookRepository;
 pub use idempotency::{IdempotencyRepository, SavedAnswer};
 pub use mirrors::MirrorRepository;
+pub use oauth::{ApplicationRepository, AuthorizationCodeRepository, DeviceAuthorizationRepository, GrantRepository};
 pub use operations::{OperationBacklog, OperationFilter, OperationRepository, OperationState};
 pub use personal_data::PersonalDataRepository;
 pub use pulls::{
@@ -209,6 +211,14 @@ pub trait Repositories {
     fn sessions(&mut self) -> &mut dyn SessionRepository;
     /// Returns the repository of invitations to sign up.
     fn invitations(&mut self) -> &mut dyn InvitationRepository;
+    /// Returns the repository of applications.
+    fn applications(&mut self) -> &mut dyn ApplicationRepository;
+    /// Returns the repository of grants.
+    fn grants(&mut self) -> &mut dyn GrantRepository;
+    /// Returns the repository of authorization codes.
+    fn authorization_codes(&mut self) -> &mut dyn AuthorizationCodeRepository;
+    /// Returns the repository of devices that wait for their users.
+    fn device_authorizations(&mut self) -> &mut dyn DeviceAuthorizationRepository;
     /// Returns the repository of mirrors.
     fn mirrors(&mut self) -> &mut dyn MirrorRepository;
     /// Returns the repository of databases.
@@ -266,6 +276,10 @@ impl<
         + UserKeyRepository
         + SessionRepository
         + InvitationRepository
+        + ApplicationRepository
+        + GrantRepository
+        + AuthorizationCodeRepository
+        + DeviceAuthorizationRepository
         + MirrorRepository
         + DatabaseRepository
         + CollaboratorRepository
@@ -320,6 +334,22 @@ impl<
     }
 
     fn invitations(&mut self) -> &mut dyn InvitationRepository {
+        self
+    }
+
+    fn applications(&mut self) -> &mut dyn ApplicationRepository {
+        self
+    }
+
+    fn grants(&mut self) -> &mut dyn GrantRepository {
+        self
+    }
+
+    fn authorization_codes(&mut self) -> &mut dyn AuthorizationCodeRepository {
+        self
+    }
+
+    fn device_authorizations(&mut self) -> &mut dyn DeviceAuthorizationRepository {
         self
     }
 

@@ -6,17 +6,19 @@
 use std::sync::Arc;
 
 use super::Inner;
+use super::grants::{GrantView, views};
 use super::sessions::{delete_tokens, end_sessions};
 use super::write_keys::{begin_write, of_queued};
 use crate::access::{Caller, ServerAdmin};
 use crate::entities::{
-    AccountKind, Database, FailureKind, Operation, OperationFailure, OperationStatus, Session, Token, User,
+    AccountKind, Application, Database, FailureKind, Grant, Operation, OperationFailure, OperationStatus,
+    RegisteredApplication, Session, Token, User,
 };
 use crate::errors::{AdministrationError, PortError};
 use crate::ports::{
     DatabaseFilter, Durability, OperationFilter, OperationState, Transaction, UserFilter, WriteKey, WriteKeys,
 };
-use crate::values::{DatabaseName, OwnerName, SessionId, Timestamp, TokenId};
+use crate::values::{ApplicationId, DatabaseName, GrantId, OwnerName, SessionId, Timestamp, TokenId};
 
 /// Operations that are read at once.
 const OPERATIONS_AT_ONCE: usize = 500;
@@ -170,7 +172,7 @@ impl<'a> Administration<'a> {
         Ok(token)
     }
 
-    /// Deletes all tokens and keys of a user. Returns their number.
+    /// Deletes all tokens and keys of a user, and all that the user granted to applications. Returns their number.
     ///
     /// # Errors
     /// [`AdministrationError::NoSuchUser`].
@@ -182,6 +184,69 @@ impl<'a> Administration<'a> {
         tx.commit(Durability::Synced)?;
         self.0.revocations.announce();
         Ok(deleted)
+    }
+
+    /// Returns up to `limit` grants of a user, newest first, starting after `after`.
+    ///
+    /// # Errors
+    /// [`AdministrationError::NoSuchUser`].
+    pub fn grants(
+        &self,
+        _proof: &ServerAdmin,
+        user: &str,
+        after: Option<GrantId>,
+        limit: usize,
+    ) -> Result<Vec<GrantView>, AdministrationError> {
+        let mut tx = self.0.ports.metadata.read()?;
+        let user = find(tx.as_mut(), user)?;
+        Ok(views(tx.as_mut(), user.id, (self.0.now(), after, limit))?)
+    }
+
+    /// Ends a grant of a user, and returns it.
+    ///
+    /// # Errors
+    /// [`AdministrationError::NoSuchUser`]; [`AdministrationError::NoSuchGrant`], also if the grant belongs to another user.
+    pub fn end_grant(&self, _proof: &ServerAdmin, user: &str, id: &str) -> Result<Grant, AdministrationError> {
+        let missing = || AdministrationError::NoSuchGrant(id.to_owned());
+        let parsed = GrantId::parse(id).map_err(|_| missing())?;
+        let mut tx = self.0.ports.metadata.write(&WriteKeys::server())?;
+        let user = find(tx.as_mut(), user)?.id;
+        tx.hold(&[WriteKey::Account(user)])?;
+        let grant = tx.grants().get(parsed)?.filter(|grant| grant.user_id == user).ok_or_else(missing)?;
+        tx.grants().remove(user, parsed)?;
+        tx.commit(Durability::Synced)?;
+        self.0.revocations.announce();
+        Ok(grant)
+    }
+
+    /// Returns up to `limit` applications of all users, newest first, starting after `after`.
+    ///
+    /// # Errors
+    /// [`AdministrationError::Port`].
+    pub fn applications(
+        &self,
+        _proof: &ServerAdmin,
+        after: Option<&ApplicationId>,
+        limit: usize,
+    ) -> Result<Vec<RegisteredApplication>, AdministrationError> {
+        Ok(self.0.ports.metadata.read()?.applications().list(None, after, limit)?)
+    }
+
+    /// Deletes an application of any user, and returns it. All that users granted to it ends.
+    ///
+    /// # Errors
+    /// [`AdministrationError::NoSuchApplication`].
+    pub fn remove_application(&self, _proof: &ServerAdmin, id: &str) -> Result<Application, AdministrationError> {
+        let missing = || AdministrationError::NoSuchApplication(id.to_owned());
+        let parsed = ApplicationId::parse(id).map_err(|_| missing())?;
+        let mut tx = self.0.ports.metadata.write(&WriteKeys::none())?;
+        let found = tx.applications().get(&parsed)?.ok_or_else(missing)?.application;
+        let owner = found.owner.ok_or_else(missing)?;
+        tx.hold(&[WriteKey::Account(owner)])?;
+        tx.applications().remove(owner, &parsed)?;
+        tx.commit(Durability::Synced)?;
+        self.0.revocations.announce();
+        Ok(found)
     }
 
     /// Returns the sessions of a user that have not ended, newest first.

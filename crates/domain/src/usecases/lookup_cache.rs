@@ -13,6 +13,7 @@ use parking_lot::RwLock;
 
 use branchyard_auth::RemoteKeyId;
 
+use super::grants::CheckedAccess;
 use super::upstream::{CommitCount, CommitIn};
 use crate::access::Caller;
 use crate::entities::{Database, ObjectKind, Role, Token, User, UserKey};
@@ -37,6 +38,7 @@ pub(super) fn access_key(caller: &Caller, owner: &str, name: &str) -> AccessKey 
 pub(crate) struct Remembered {
     pub(super) tokens: LookupCache<[u8; 32], (Token, Arc<User>)>,
     pub(super) keys: LookupCache<RemoteKeyId, (UserKey, Arc<User>)>,
+    pub(super) access_tokens: LookupCache<[u8; 32], CheckedAccess>,
     /// The databases are as of the last change of rights: what a write changes of them may be older than the store.
     pub(super) roles: LookupCache<AccessKey, (Database, Role)>,
     pub(super) refs: LookupCache<(DatabaseId, Option<String>), CommitHash>,
@@ -59,6 +61,7 @@ impl Default for Remembered {
         Self {
             tokens: LookupCache::new(|metadata| metadata.rights_version()),
             keys: LookupCache::new(|metadata| metadata.rights_version()),
+            access_tokens: LookupCache::new(|metadata| metadata.rights_version()),
             roles: LookupCache::new(|metadata| metadata.rights_version()),
             refs: LookupCache::new(|metadata| metadata.version()),
             counts: LookupCache::new(|metadata| metadata.version()),

@@ -1,10 +1,11 @@
 //! Export of what is stored about a user.
 
+use super::grants::{GrantView, views};
 use super::people::People;
 use super::user_deletion::owned_databases;
 use crate::entities::{
     Activity, AuthoredPull, Database, DatabaseLocator, Delivery, Hook, Invitation, MemberRole, Operation, Organization,
-    PullComment, Role, Session, Token, User, UserKey,
+    PullComment, RegisteredApplication, Role, Session, Token, User, UserKey,
 };
 use crate::errors::PeopleError;
 use crate::ports::{OperationFilter, Transaction};
@@ -23,6 +24,10 @@ pub struct PersonalData {
     pub tokens: Vec<Token>,
     /// Keys of clients of the engine, newest first.
     pub keys: Vec<UserKey>,
+    /// What the user granted to applications, newest first.
+    pub grants: Vec<GrantView>,
+    /// Applications that the user registered, newest first.
+    pub applications: Vec<RegisteredApplication>,
     /// Sessions, newest first.
     pub sessions: Vec<Session>,
     /// Invitations that the user created.
@@ -57,6 +62,11 @@ impl People<'_> {
         let id = user.id;
         let tokens = pages(|last: Option<&Token>| tx.tokens().list(id, last.map(|token| token.id), PAGE))?;
         let keys = pages(|last: Option<&UserKey>| tx.user_keys().list(id, last.map(|key| key.id), PAGE))?;
+        let now = self.0.now();
+        let grants = pages(|last: Option<&GrantView>| views(tx, id, (now, last.map(|view| view.grant.id), PAGE)))?;
+        let applications = pages(|last: Option<&RegisteredApplication>| {
+            tx.applications().list(Some(id), last.map(|one| &one.application.id), PAGE)
+        })?;
         let memberships = pages(|last: Option<&(Organization, MemberRole)>| {
             tx.organizations().list(id, last.map(|(organization, _)| organization.name.key()).as_deref(), PAGE)
         })?;
@@ -73,6 +83,8 @@ impl People<'_> {
         Ok(PersonalData {
             tokens,
             keys,
+            grants,
+            applications,
             sessions: tx.sessions().list(id)?,
             invitations,
             memberships,

@@ -263,7 +263,7 @@ impl<'a> Sessions<'a> {
     }
 
     /// Replaces the password of a user without asking for the old one, for operators. Ends all sessions of the user, and deletes
-    /// all tokens and keys if `deletes_tokens`. Returns their number.
+    /// all tokens, keys and grants if `deletes_tokens`. Returns their number.
     ///
     /// # Errors
     /// [`PortError`].
@@ -329,11 +329,11 @@ pub(super) fn end_sessions(tx: &mut dyn Transaction, user: &User, but: Option<Se
     Ok(ended)
 }
 
-/// Deletes all tokens and keys of a user. Returns their number.
+/// Deletes all tokens and keys of a user, and all that the user granted to applications. Returns their number.
 pub(super) fn delete_tokens(tx: &mut dyn Transaction, user: &User) -> Result<usize, PortError> {
     /// Tokens and keys that are read at once.
     const PAGE: usize = 500;
-    let mut deleted = 0;
+    let mut deleted = usize::try_from(tx.grants().remove_all(user.id)?).unwrap_or(usize::MAX);
     loop {
         let tokens = tx.tokens().list(user.id, None, PAGE)?;
         for token in &tokens {

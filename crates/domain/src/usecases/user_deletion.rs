@@ -37,8 +37,8 @@ pub struct DeletedUser {
 }
 
 impl People<'_> {
-    /// Deletes a user in one transaction. Tokens, keys, sessions, invitations, memberships, stars and roles end, and queued
-    /// operations of the user are canceled. Pull requests, comments and releases stay. With `erase`, the user may have been
+    /// Deletes a user in one transaction. Tokens, keys, grants, applications, sessions, invitations, memberships, stars and roles end, and
+    /// queued operations of the user are canceled. Pull requests, comments and releases stay. With `erase`, the user may have been
     /// deleted before.
     ///
     /// # Errors

@@ -56,6 +56,8 @@ id_types! {
     SessionId,
     /// An invitation to sign up. Not secret.
     InvitationId,
+    /// What a user granted to an application. Not secret.
+    GrantId,
     /// A database.
     DatabaseId,
     /// A comment on a pull request.

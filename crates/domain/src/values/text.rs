@@ -51,6 +51,8 @@ texts! {
     Title, "the title", max 256 characters, blank false;
     /// Label of a token: 1–100 characters, not blank.
     TokenName, "the name", max 100 characters, blank false;
+    /// Name of an application: 1–100 characters, not blank.
+    ApplicationName, "the name", max 100 characters, blank false;
     /// Display name of an organization: at most 100 characters.
     DisplayName, "the display name", max 100 characters, blank true;
     /// Description of a database or an organization: at most 4,096 bytes.

@@ -22,6 +22,8 @@ mod imports;
 mod keys;
 mod lookup_cache;
 mod mirrors;
+mod oauth;
+mod oauth_states;
 mod operations;
 mod organizations;
 mod properties;

@@ -80,7 +80,7 @@ fn a_dump_loads_into_the_other_engine_unchanged() {
             assert_eq!(ids(&target), ids(&source));
         }
     }
-    assert_eq!(tables.len(), 39, "some table stays empty, so nothing is known of it: {tables:?}");
+    assert_eq!(tables.len(), 42, "some table stays empty, so nothing is known of it: {tables:?}");
 }
 
 /// Heads, consent, withdrawal and hiding decide which users see which commits. A restore must not open what was closed.
@@ -127,6 +127,8 @@ const OMITTED: &[&str] = &[
     "files",
     "key_ring",
     "nodes",
+    "oauth_codes",
+    "oauth_devices",
     "request_counts",
     "segments",
     "server",

@@ -51,6 +51,7 @@ checks!(
     attempts_to_sign_in,
     request_counts,
     invitations,
+    applications, grants, access_tokens, authorization_codes, device_authorizations,
     profiles,
     user_lists,
     databases,

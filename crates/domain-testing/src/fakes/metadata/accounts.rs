@@ -111,7 +111,9 @@ impl UserRepository for MemoryTransaction<'_> {
         let sessions = self.state.sessions.values().filter(|session| session.user_id == id);
         let of_tokens = tokens.filter_map(|token| token.last_use.as_ref()).map(|last| last.at);
         let of_keys = self.state.user_keys.values().filter(|key| key.user_id == id).filter_map(|key| key.last_used_at);
-        Ok(of_tokens.chain(of_keys).chain(sessions.map(|session| session.last_use.at)).max())
+        let grants = self.state.grants.values().filter(|grant| grant.user_id == id);
+        let of_grants = grants.filter_map(|grant| grant.last_use.as_ref()).map(|last| last.at);
+        Ok(of_tokens.chain(of_keys).chain(of_grants).chain(sessions.map(|session| session.last_use.at)).max())
     }
 
     fn remove(&mut self, id: AccountId, at: Timestamp) -> Result<()> {
@@ -124,6 +126,7 @@ impl UserRepository for MemoryTransaction<'_> {
         state.tokens.retain(|_, token| token.user_id != id);
         state.user_keys.retain(|_, key| key.user_id != id);
         state.sessions.retain(|_, session| session.user_id != id);
+        state.remove_oauth_of(id);
         state.invitations.retain(|_, invitation| invitation.created_by != Some(id));
         state.members.retain(|(_, user), _| *user != id);
         state.collaborators.retain(|(_, user), _| *user != id);

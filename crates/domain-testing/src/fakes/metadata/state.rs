@@ -6,15 +6,17 @@ use branchyard_deployments::entities::{Backup, Deployment, DeploymentOperation, 
 use branchyard_deployments::ports::{Resolution, Sample};
 use branchyard_deployments::values::{BackupId, DeploymentId, InstanceId};
 use branchyard_domain::entities::{
-    Activity, Attempt, Branch, CollectionRecord, Database, Delivery, Event, Hook, Invitation, MemberRole, Mirror,
-    Operation, Organization, Pull, PullComment, RefLogEntry, Release, Request, RetiredName, Role, Session, Tag, Token,
-    Upload, User, UserKey,
+    Activity, Application, Attempt, AuthorizationCode, Branch, CollectionRecord, Database, Delivery, Event, Grant,
+    Hook, Invitation, IssuedAccess, MemberRole, Mirror, Operation, Organization, Pull, PullComment, RefLogEntry,
+    Release, Request, RetiredName, Role, Session, Tag, Token, Upload, User, UserKey,
 };
 use branchyard_domain::ports::{AttemptWindow, RequestWindow, SavedAnswer};
 use branchyard_domain::values::{
-    AccountId, ActivityId, DatabaseId, DatabaseName, DeliveryId, HookId, InvitationId, OperationId, PullNumber,
-    RefLogId, RefName, SessionId, Timestamp, TokenId, UploadId, UserKeyId,
+    AccountId, ActivityId, ApplicationId, DatabaseId, DatabaseName, DeliveryId, GrantId, HookId, InvitationId,
+    OperationId, PullNumber, RefLogId, RefName, SessionId, Timestamp, TokenId, UploadId, UserKeyId,
 };
+
+use super::oauth::StoredDevice;
 
 /// An operation with its lease.
 #[derive(Debug, Clone)]
@@ -53,6 +55,14 @@ pub(super) struct MetadataState {
     pub(super) attempts_to_sign_in: BTreeMap<String, AttemptWindow>,
     pub(super) request_counts: BTreeMap<AccountId, RequestWindow>,
     pub(super) invitations: BTreeMap<InvitationId, Invitation>,
+    pub(super) applications: BTreeMap<ApplicationId, Application>,
+    pub(super) grants: BTreeMap<GrantId, Grant>,
+    /// Access tokens by their hashes.
+    pub(super) access_tokens: BTreeMap<[u8; 32], IssuedAccess>,
+    /// Authorization codes by their hashes.
+    pub(super) codes: BTreeMap<[u8; 32], AuthorizationCode>,
+    /// Devices by the hashes of their codes.
+    pub(super) devices: BTreeMap<[u8; 32], StoredDevice>,
     pub(super) databases: BTreeMap<DatabaseId, Database>,
     /// Databases by the owner and the lower-case name that they had, with the spelling of the name and an order by age.
     pub(super) former_names: BTreeMap<(AccountId, String), (DatabaseId, DatabaseName, i64)>,
