@@ -405,12 +405,12 @@ pub enum UserAction {
         #[arg(long)]
         admin: bool,
     },
-    /// Set a new password for a user, read from standard input. All sessions of the user end; API tokens and keys
-    /// remain valid without `--delete-tokens`.
+    /// Set a new password for a user, read from standard input. All sessions of the user end; API tokens, keys
+    /// and the access of applications remain without `--delete-tokens`.
     ResetPassword {
         /// User name.
         name: String,
-        /// Delete all API tokens and keys of the user, too.
+        /// Delete all API tokens and keys of the user, and end the access of applications, too.
         #[arg(long)]
         delete_tokens: bool,
     },
@@ -420,7 +420,8 @@ pub enum UserAction {
         #[arg(long)]
         json: bool,
     },
-    /// Suspend a user: refuse their password, tokens and keys, end their sessions, and fail their queued operations.
+    /// Suspend a user: refuse their password, tokens, keys and applications, end their sessions, and fail their queued
+    /// operations.
     /// Their databases stay readable.
     Suspend {
         /// User name.
@@ -662,6 +663,6 @@ pub enum TokenAction {
         #[arg(long)]
         json: bool,
     },
-    /// Revoke a token, or all tokens and keys of a user.
+    /// Revoke a token, or all tokens and keys of a user and the access of applications.
     Revoke(Selected),
 }

@@ -11,6 +11,7 @@ use actix_web::middleware::from_fn;
 use actix_web::rt::net::TcpStream;
 use actix_web::{App, HttpServer, web};
 use anyhow::Context as _;
+use branchyard_api_oauth::OAuthEndpoints;
 use branchyard_api_remotes::RemoteObserver;
 use branchyard_confinement::kernel_support;
 use branchyard_deployment_proxy::DeploymentProxy;
@@ -440,6 +441,7 @@ fn listen(
     let origins = OriginCheck::new(&state.config.public_url, &hosted.base_url, scheme, state.config.proxies.clone());
     let origins = web::Data::new(origins);
     let head_bytes = state.config.max_head_bytes;
+    let oauth = OAuthEndpoints::default();
     let application = move || {
         App::new()
             .wrap(from_fn(head_limit))
@@ -463,6 +465,7 @@ fn listen(
             .configure(branchyard_api_v2::configure)
             .configure(branchyard_api_v1alpha1::configure)
             .configure(branchyard_api_hosted_v1::configure)
+            .configure(|config| oauth.configure(config))
             .configure(branchyard_api_remotes::configure)
             .configure(|config| node_calls::configure(config, calls.as_ref(), home.as_ref()))
             .configure(unknown_api_paths)

@@ -28,7 +28,7 @@ pub(crate) fn document(base_url: &str) -> Value {
         public_url: base_url,
         tags: operations.iter().map(|docs| docs.tag).collect(),
         paths: paths(crate::BASE, &operations, describe),
-        components: components::all(&operations),
+        components: components::all(&operations, base_url),
     };
     document.document()
 }

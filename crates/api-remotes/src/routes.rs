@@ -8,7 +8,7 @@ use actix_web::web;
 use actix_web::{HttpRequest, HttpResponse, Resource};
 use branchyard_domain::access::{DatabaseAccess, Level, Read, Write};
 use branchyard_domain::values::{ChunkHash, OwnerName};
-use branchyard_http_common::{AppState, BodyClock, HandlerError, RequestContext, RequestPolicy, layer};
+use branchyard_http_common::{AppState, BodyClock, HandlerError, ReadsByPost, RequestContext, RequestPolicy, layer};
 use branchyard_node_calls::{NodeCalls, PREFIX, Passed};
 use branchyard_problem_details::{ErrorCode, Problem};
 use branchyard_remote_protocol::{HASH_BYTES, MOST_HASHES};
@@ -48,7 +48,7 @@ fn resource(endpoint: RemoteEndpoint, is_counted: bool) -> Resource {
     let resource = resource.app_data(RequestPolicy { is_counted, accepts_keys: true, ..RequestPolicy::default() });
     match endpoint {
         RemoteEndpoint::Refs => resource.route(web::get().to(get_refs)),
-        RemoteEndpoint::GetChunks => resource.route(web::post().to(get_chunks)),
+        RemoteEndpoint::GetChunks => resource.app_data(ReadsByPost).route(web::post().to(get_chunks)),
         RemoteEndpoint::HasChunks => resource.route(web::post().to(has_chunks)),
         RemoteEndpoint::Chunks => resource.route(web::post().to(upload)),
         RemoteEndpoint::RefsIf => resource.route(web::put().to(change_ref)),

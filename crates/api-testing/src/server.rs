@@ -3,11 +3,11 @@
 use actix_http::Request;
 use actix_web::dev::{Extensions, ServiceResponse};
 use actix_web::{test, web};
-use branchyard_auth::{PlainToken, TokenExpiry};
+use branchyard_auth::{CodeChallenge, CodeVerifier, PlainToken, TokenExpiry};
 use branchyard_domain::Hub;
-use branchyard_domain::entities::User;
-use branchyard_domain::usecases::NewUser;
-use branchyard_domain::values::OwnerName;
+use branchyard_domain::entities::{Application, User};
+use branchyard_domain::usecases::{AuthorizationRequest, NewUser};
+use branchyard_domain::values::{ApplicationId, OwnerName, RedirectUri, Scope};
 use branchyard_domain_testing::fakes::{BrokenMetadata, FakeHub};
 use branchyard_http_common::{AppState, HttpConfig, ServerKeys, Services};
 use branchyard_openapi_check::CheckedAnswer;
@@ -55,6 +55,23 @@ impl InProcessServer {
         let secret = PlainToken::mint(&mut StdRng::seed_from_u64(seed));
         let minted = self.fakes.hub.tokens().create(&user, "test", TokenExpiry::Days30, secret, None).unwrap();
         minted.secret.expose().to_owned()
+    }
+
+    /// Returns an access token that the command-line client gets from a user.
+    pub fn access_token(&self, name: &str, scope: Scope) -> String {
+        let hub = &self.fakes.hub;
+        let user = hub.people().user_named(name).unwrap();
+        let verifier = CodeVerifier::parse(&"v".repeat(43)).unwrap();
+        let request = AuthorizationRequest {
+            application: ApplicationId::parse(Application::DH).unwrap(),
+            redirect_uri: RedirectUri::parse("http://localhost:53682/callback").unwrap(),
+            scope,
+            challenge: CodeChallenge::of(&verifier),
+        };
+        let code = hub.grants().authorize(&user, None, &request).unwrap();
+        let redirect_uri = request.redirect_uri.as_str();
+        let issued = hub.grants().redeem(&request.application, &code.hash(), redirect_uri, &verifier).unwrap();
+        issued.access.expose().to_owned()
     }
 
     /// Runs all queued operations and refreshes all outdated pull requests.

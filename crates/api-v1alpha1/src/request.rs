@@ -152,10 +152,12 @@ impl LegacyRequest {
             HandlerError::Replay(_) => &internal,
         };
         let message = self.message(problem);
-        let status = status(problem.code(), statuses);
+        let needs_scope = problem.is_insufficient_scope();
+        // A new refusal, which no older client knows.
+        let status = if needs_scope { StatusCode::FORBIDDEN } else { status(problem.code(), statuses) };
         let mut response = HttpResponse::build(status);
         for (name, value) in problem.headers() {
-            if name == "retry-after" || status == StatusCode::UNAUTHORIZED {
+            if name == "retry-after" || needs_scope || status == StatusCode::UNAUTHORIZED {
                 response.insert_header((name, value));
             }
         }

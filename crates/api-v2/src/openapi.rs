@@ -34,7 +34,7 @@ pub(crate) fn document(public_url: &str) -> Value {
         public_url,
         tags: operations.iter().map(|docs| docs.tag).collect(),
         paths: paths(crate::BASE, &operations, describe),
-        components: components::all(&operations),
+        components: components::all(&operations, public_url),
     };
     document.document()
 }

@@ -1,10 +1,11 @@
 //! Which requests are forwarded, and to which instance.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use actix_web::http::{StatusCode, header};
 use actix_web::{HttpRequest, HttpResponse};
-use branchyard_auth::{HashedToken, PlainToken, bearer_token};
+use branchyard_auth::{BearerHash, bearer_token};
 use branchyard_deployments::access::Observe;
 use branchyard_deployments::errors::DeploymentError;
 use branchyard_domain::access::Caller;
@@ -44,32 +45,32 @@ impl Admission {
             return Err(unauthenticated(false));
         }
         let (from, now) = (state.client_address(request), state.services.now());
-        let hash = token(request).map(|token| token.hash());
+        let token = token(request);
         // Checked before any look-up, so that guessing costs the server nothing once an address has used up its quota.
-        if self.guesses.wait(from, hash.as_ref().map(HashedToken::as_bytes), now).is_some() {
+        if self.guesses.wait(from, token.as_ref().map(|token| token.hash().as_bytes()), now).is_some() {
             return Err(rate_limited("too many credentials of this address were rejected; try again in a second"));
         }
         let reject = || {
             self.guesses.reject(from, now);
             unauthenticated(true)
         };
-        let hash = hash.ok_or_else(reject)?;
-        let (user, instance) = match find(request, state, &hash).await {
+        let token = token.ok_or_else(reject)?;
+        let (user, instance) = match find(request, state, &token).await {
             Ok(found) => found,
             Err(NotFound::BadToken) => return Err(reject()),
             Err(refused) => return Err(refused.into()),
         };
-        self.guesses.accept(*hash.as_bytes());
+        self.guesses.accept(*token.hash().as_bytes());
         let permit = self.requests.take(CallerKey::User(user)).map_err(HttpResponse::from)?;
         Ok(AdmittedRequest { instance, permit })
     }
 }
 
-/// Returns the bearer token of a request that has exactly one `Authorization` header.
-fn token(request: &HttpRequest) -> Option<PlainToken> {
+/// Returns the hash of the bearer token of a request that has exactly one `Authorization` header.
+fn token(request: &HttpRequest) -> Option<BearerHash> {
     let mut values = request.headers().get_all(header::AUTHORIZATION);
     let (value, None) = (values.next()?.to_str().ok()?, values.next()) else { return None };
-    PlainToken::parse(bearer_token(value)?).ok()
+    BearerHash::parse(bearer_token(value)?).ok()
 }
 
 /// The reason why no instance was found for a request.
@@ -127,23 +128,24 @@ impl From<TooMany> for HttpResponse {
 async fn find(
     request: &HttpRequest,
     state: &AppState,
-    hash: &HashedToken,
+    token: &BearerHash,
 ) -> Result<(AccountId, SocketAddr), NotFound> {
     let (owner, name) = (path_segment(request, "owner"), path_segment(request, "deployment"));
-    let (services, hash) = (state.services.clone(), *hash);
-    let known = services.tokens().known(&hash);
-    let caller = known.map_or_else(|| state.address_key(request), |(_, user)| CallerKey::User(user.id));
-    let found = state.reads.run(caller, move || look_up(&services, &hash, &owner, &name)).await;
+    let (services, token) = (state.services.clone(), *token);
+    let known = services.known_token(&token);
+    let caller = known.map_or_else(|| state.address_key(request), |found| CallerKey::User(found.user().id));
+    let found = state.reads.run(caller, move || look_up(&services, &token, &owner, &name)).await;
     found.map_err(NotFound::Pool)?
 }
 
 fn look_up(
     services: &Services,
-    token: &HashedToken,
+    token: &BearerHash,
     owner: &str,
     name: &str,
 ) -> Result<(AccountId, SocketAddr), NotFound> {
-    let (_, user) = services.tokens().check(token).map_err(NotFound::Port)?.ok_or(NotFound::BadToken)?;
+    let found = services.check_token(token, None).map_err(NotFound::Port)?.ok_or(NotFound::BadToken)?;
+    let user = Arc::clone(found.user());
     let id = user.id;
     let access = services.deployments().access::<Observe>(&Caller::User(user), owner, name)?;
     Ok((id, services.deployments().address(&access)?))

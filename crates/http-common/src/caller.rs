@@ -1,13 +1,14 @@
 //! The caller of a request, authenticated by the `Authorization` header.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
-use actix_web::http::header;
+use actix_web::http::{Method, header};
 use actix_web::{HttpMessage as _, HttpRequest};
-use branchyard_auth::{PlainToken, TokenFormatError, credential_token};
+use branchyard_auth::{BearerHash, TokenFormatError, bearer_token, credential_token};
 use branchyard_domain::access::Caller;
 use branchyard_domain::ports::RequestTarget;
-use branchyard_domain::values::{AccountId, Timestamp};
+use branchyard_domain::values::{AccountId, Scope, Timestamp};
 use branchyard_problem_details::Problem;
 use branchyard_remote_protocol::{Credential, CredentialError};
 
@@ -22,8 +23,8 @@ use crate::request_policy::{Credentials, RequestPolicy};
 use crate::state::AppState;
 use branchyard_executor::CallerKey;
 
-/// Returns the token of a request, or `None` if the request has no credential.
-fn token_of(request: &HttpRequest, forms: &Credentials) -> Result<Option<PlainToken>, Problem> {
+/// Returns the hash of the token of a request, or `None` if the request has no credential.
+fn token_of(request: &HttpRequest, forms: &Credentials) -> Result<Option<BearerHash>, Problem> {
     let refused = |reason| Problem::invalid_token(forms.malformed.unwrap_or(reason));
     let mut values = request.headers().get_all(header::AUTHORIZATION);
     let Some(value) = values.next() else { return Ok(None) };
@@ -34,7 +35,7 @@ fn token_of(request: &HttpRequest, forms: &Credentials) -> Result<Option<PlainTo
     let text = value.to_str().map_err(|_| malformed())?;
     let bare = || (forms.bare && !text.contains(' ')).then_some(text);
     let token = credential_token(text, forms.schemes).or_else(bare).ok_or_else(malformed)?;
-    let token = PlainToken::parse(token).map_err(|error| {
+    let token = BearerHash::parse(token).map_err(|error| {
         refused(match error {
             TokenFormatError::Prefix => "the token does not begin with hsat.v1.",
             TokenFormatError::Length => "the token is not 57 characters long",
@@ -125,11 +126,11 @@ pub(crate) async fn caller_of(
             let shown = state.rates.count_address(address, now);
             return settle(request, shown).map(|()| Caller::Anonymous);
         }
-        Ok(Some(token)) => Ok((token.hash(), token)),
+        Ok(Some(token)) => Ok(token),
         Err(problem) => Err(problem),
     };
-    let known = token.as_ref().is_ok_and(|(hash, _)| state.rates.accepted(hash.as_bytes()));
-    if !known {
+    let is_accepted = token.as_ref().is_ok_and(|token| state.rates.accepted(token.hash().as_bytes()));
+    if !is_accepted {
         // This check precedes any lookup, so that guessing tokens costs the server nothing once the address has used up its quota.
         let shown = state.rates.look_address(address, now);
         settle(request, shown)?;
@@ -138,31 +139,60 @@ pub(crate) async fn caller_of(
         let shown = state.rates.count_address(address, now);
         settle(request, shown).err().unwrap_or_else(|| problem.into())
     };
-    let (hash, _) = token.map_err(reject)?;
+    let token = token.map_err(reject)?;
     // A fault of the server counts against no quota.
     request.extensions_mut().insert(QuotaCharge::Free);
-    let accepted = *hash.as_bytes();
-    let found = match state.services.tokens().known(&hash) {
+    let found = match state.services.known_token(&token) {
         Some(known) => Some(known),
         None => {
             let services = state.services.clone();
             let target = target_of(request);
-            let look = in_context(move || services.tokens().check_for(&hash, target.as_ref()));
+            let look = in_context(move || services.check_token(&token, target.as_ref()));
             let looked_up = state.reads.run(CallerKey::of_address(address), look).await?;
             looked_up.map_err(|fault| explain(fault.into(), id))?
         }
     };
-    let Some((token, user)) = found else {
+    let Some(found) = found else {
         return Err(reject(Problem::invalid_token(policy.credentials.unknown)));
     };
-    state.rates.accept(accepted);
+    state.rates.accept(*token.hash().as_bytes());
+    let user = Arc::clone(found.user());
     if policy.is_counted {
         let shown = count_user(state, user.id, now).await?;
         settle(request, shown)?;
     }
-    last_use::note(state, &token, address_text(address), user_agent_of(request));
+    last_use::note(state, &found, address_text(address), user_agent_of(request));
+    if found.scope() < Scope::ReadWrite && !is_safe(request) {
+        return Err(Problem::insufficient_scope(Scope::ReadWrite.as_str()).into());
+    }
     Ok(Caller::User(user))
 }
+
+/// Returns `true` if a request carries a valid access token whose scope is to read. For pages, which take no tokens, to say why they refuse
+/// the request.
+///
+/// # Errors
+/// 503 if the server is busy or the store fails.
+pub async fn has_read_scope(state: &AppState, request: &HttpRequest) -> Result<bool, HandlerError> {
+    let sent = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+    let token = sent.and_then(bearer_token).and_then(|token| BearerHash::parse(token).ok());
+    let Some(token @ BearerHash::Access(_)) = token else { return Ok(false) };
+    let services = state.services.clone();
+    let look = move || services.check_token(&token, None);
+    let found = state.reads.run(state.address_key(request), look).await?;
+    let found = found.map_err(|fault| HandlerError::of(fault.into(), request))?;
+    Ok(found.is_some_and(|found| found.scope() == Scope::Read))
+}
+
+/// Returns `true` if a request changes nothing, so that an access token may send it whose scope is to read.
+fn is_safe(request: &HttpRequest) -> bool {
+    request.method().is_safe() || request.app_data::<ReadsByPost>().is_some() && *request.method() == Method::POST
+}
+
+/// Marks a path whose method `POST` changes nothing: it takes in its body what does not fit into a query. Set in the app data of the
+/// resource.
+#[derive(Debug, Clone, Copy)]
+pub struct ReadsByPost;
 
 /// Returns what the request concerns, if it concerns a database.
 fn target_of(request: &HttpRequest) -> Option<RequestTarget> {
@@ -235,12 +265,12 @@ pub(crate) fn user_agent_of(request: &HttpRequest) -> String {
 mod tests {
     use actix_web::HttpRequest;
     use actix_web::test::TestRequest;
-    use branchyard_auth::PlainToken;
+    use branchyard_auth::BearerHash;
     use branchyard_problem_details::Problem;
 
     use crate::request_policy::{Credentials, RequestPolicy};
 
-    fn token_of(request: &HttpRequest) -> Result<Option<PlainToken>, Problem> {
+    fn token_of(request: &HttpRequest) -> Result<Option<BearerHash>, Problem> {
         super::token_of(request, &RequestPolicy::default().credentials)
     }
 

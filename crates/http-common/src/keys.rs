@@ -1,9 +1,10 @@
-//! Keys of the server: sealed page tokens, signed part URLs, form tokens, entity tags of SQL reads.
+//! Keys of the server: sealed page tokens, signed part URLs, form tokens, entity tags of SQL reads, successors of refresh tokens.
 
 use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use branchyard_auth::RefreshToken;
 use chacha20poly1305::aead::{Aead, KeyInit, Payload};
 use chacha20poly1305::{Key, XChaCha20Poly1305, XNonce};
 use data_encoding::HEXLOWER;
@@ -24,6 +25,7 @@ struct DerivedKeys {
     parts: [u8; 32],
     tags: [u8; 32],
     forms: [u8; 32],
+    refreshes: [u8; 32],
 }
 
 impl DerivedKeys {
@@ -34,6 +36,7 @@ impl DerivedKeys {
             parts: derive("branchyard part urls v1"),
             tags: derive("branchyard sql etags v1"),
             forms: derive("branchyard forms v1"),
+            refreshes: derive("branchyard refresh tokens v1"),
         }
     }
 }
@@ -102,6 +105,11 @@ impl ServerKeys {
     /// Returns `true` if the signature is that of the address. Compares in constant time.
     pub(crate) fn part_signed(&self, text: &str, signature: &str) -> bool {
         self.is_mac(|keys| &keys.parts, text, signature)
+    }
+
+    /// Returns the refresh token that replaces `token`: the same one each time, as long as the newest key of the ring is the same.
+    pub fn refresh_successor(&self, token: &RefreshToken) -> RefreshToken {
+        self.newest(|keys| token.successor(&keys.refreshes))
     }
 
     /// Returns the token for forms of the holder of `secret`, for example of a session (protection against CSRF).

@@ -1,9 +1,10 @@
-//! Records the last uses of tokens and keys, at intervals and off the request path.
+//! Records the last uses of tokens, grants and keys, at intervals and off the request path.
 
 use std::collections::HashMap;
 
-use branchyard_domain::entities::{LastUse, Token, UserKey};
+use branchyard_domain::entities::{LastUse, UserKey};
 use branchyard_domain::errors::PortError;
+use branchyard_domain::usecases::ValidToken;
 use branchyard_domain::values::{AccountId, Timestamp};
 use parking_lot::Mutex;
 use uuid::Uuid;
@@ -49,11 +50,16 @@ impl LastUses {
 }
 
 /// Records a use of a token if one is due, without delaying the request.
-pub(crate) fn note(state: &AppState, token: &Token, address: String, user_agent: String) {
-    let (now, id) = (state.services.now(), token.id);
-    if state.last_uses.due(id.as_uuid(), token.last_use.as_ref().map(|last| last.at), now) {
+pub(crate) fn note(state: &AppState, token: &ValidToken, address: String, user_agent: String) {
+    let now = state.services.now();
+    let id = match token {
+        ValidToken::Api(token, _) => token.id.as_uuid(),
+        ValidToken::Access(checked) => checked.grant.id.as_uuid(),
+    };
+    if state.last_uses.due(id, token.last_use().map(|last| last.at), now) {
         let last_use = LastUse { at: now, address, user_agent };
-        record(state, token.user_id, move |services| services.tokens().touch(id, &last_use));
+        let used = token.clone();
+        record(state, token.user().id, move |services| services.touch_token(&used, &last_use));
     }
 }
 

@@ -26,10 +26,10 @@ pub(crate) enum Repeats {
     First,
 }
 
-/// Splits a query string into names and values, and decodes them. The value is `None` if the pair has no `=`.
+/// Splits a query string, or a body of the type `application/x-www-form-urlencoded`, into names and values, and decodes them. The value is `None` if the pair has no `=`.
 ///
 /// Our own because `form_urlencoded` replaces invalid UTF-8, which is an error of the API, and takes `a` for `a=`.
-pub(crate) fn pairs(text: &str) -> impl Iterator<Item = (Vec<u8>, Option<Vec<u8>>)> {
+pub fn pairs(text: &str) -> impl Iterator<Item = (Vec<u8>, Option<Vec<u8>>)> {
     let decode = |text: &str| percent_decode(text.replace('+', " ").as_bytes()).collect();
     text.split('&').filter(|pair| !pair.is_empty()).map(move |pair| match pair.split_once('=') {
         Some((name, value)) => (decode(name), Some(decode(value))),

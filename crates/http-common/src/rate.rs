@@ -1,6 +1,8 @@
 //! Rate limits (v2 §1.10): the quotas of users and addresses, and the headers that report them.
 
 mod accepted;
+mod address_limit;
+mod failed_attempts;
 mod guesses;
 mod table;
 
@@ -17,6 +19,8 @@ use accepted::Accepted;
 use branchyard_executor::address_group;
 use table::{QuotaState, WindowTable};
 
+pub use address_limit::AddressLimit;
+pub use failed_attempts::FailedAttempts;
 pub use guesses::Guesses;
 
 /// The quota that a request uses.

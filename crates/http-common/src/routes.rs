@@ -7,6 +7,7 @@ use branchyard_problem_details::{ErrorCode, Problem};
 use serde_json::Value;
 
 use crate::body::AnonymousBodies;
+use crate::caller::ReadsByPost;
 use crate::handler_error::HandlerError;
 use crate::request_body::RequestBody;
 
@@ -16,6 +17,7 @@ pub struct Endpoint {
     methods: &'static [&'static str],
     mount: Box<dyn FnOnce(Resource) -> Resource>,
     anonymous_bodies: Option<AnonymousBodies>,
+    reads_by_post: bool,
 }
 
 /// Returns a route for `GET`, and for `HEAD`, which a server supports wherever it supports `GET` (RFC 9110 §9.1).
@@ -38,6 +40,7 @@ macro_rules! methods {
                     methods: &$methods,
                     mount: Box::new(move |resource| resource.route($route.to(handler))),
                     anonymous_bodies: None,
+                    reads_by_post: false,
                 }
             }
         )+
@@ -161,6 +164,15 @@ impl Endpoint {
     }
 }
 
+impl Endpoint {
+    /// Declares that this `POST` changes nothing, so that access tokens may use it whose scope is to read.
+    #[must_use]
+    pub fn reads(mut self) -> Self {
+        self.reads_by_post = true;
+        self.change(|operation| operation.is_read = true)
+    }
+}
+
 /// The errors of an endpoint: letters of the contract's error sets (v2 §1.7), and HTTP statuses beyond those sets.
 #[derive(Debug, Clone, Copy)]
 pub struct Errors {
@@ -210,6 +222,7 @@ pub fn mount(scope: Scope, prefix: &str, endpoints: Vec<Endpoint>) -> Scope {
         let route =
             endpoints.into_iter().fold(Route::at(path.strip_prefix(prefix).unwrap_or(&path)), |route, endpoint| {
                 let route = route.mount(endpoint.methods, endpoint.mount);
+                let route = if endpoint.reads_by_post { route.reads_by_post() } else { route };
                 match endpoint.anonymous_bodies {
                     Some(bodies) => route.anonymous_bodies(bodies),
                     None => route,
@@ -252,6 +265,13 @@ impl Route {
     #[must_use]
     pub fn anonymous_bodies(mut self, bodies: AnonymousBodies) -> Self {
         self.resource = self.resource.app_data(bodies);
+        self
+    }
+
+    /// Declares that the method `POST` of the path changes nothing, so that access tokens may use it whose scope is to read.
+    #[must_use]
+    pub fn reads_by_post(mut self) -> Self {
+        self.resource = self.resource.app_data(ReadsByPost);
         self
     }
 

@@ -4,10 +4,12 @@
 mod document;
 mod operation;
 mod schemas;
+mod security;
 
 pub use document::{OpenApi, paths};
 pub use operation::{Body, BodySchema, Credential, EndpointDocs, Success, list_of, one};
 pub use schemas::{Schemas, data_schema, drop_null, error_code, reference, sorted};
+pub use security::security_schemes;
 
 /// Returns the names of the parameters in a path template, in order. `{name:.+}` is the parameter `name`.
 pub fn path_parameters(path: &str) -> impl Iterator<Item = &str> {

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::security::{READ_SCOPE, WRITE_SCOPE};
 use crate::{path_parameters, reference};
 
 /// Which credential an operation needs.
@@ -16,12 +17,12 @@ pub enum Credential {
 }
 
 impl Credential {
-    /// Returns the security requirement of an operation.
-    fn requirement(self) -> Value {
+    /// Returns the security requirement of an operation: an API token, or an access token with this scope.
+    fn requirement(self, scope: &str) -> Value {
         match self {
             Self::Ignored => json!([]),
-            Self::Optional => json!([{}, {"bearer": []}]),
-            Self::Required => json!([{"bearer": []}]),
+            Self::Optional => json!([{}, {"bearer": []}, {"oauth2": [scope]}]),
+            Self::Required => json!([{"bearer": []}, {"oauth2": [scope]}]),
         }
     }
 }
@@ -98,6 +99,8 @@ pub struct EndpointDocs {
     pub description: Option<&'static str>,
     /// Which credential the operation needs.
     pub credential: Credential,
+    /// Whether the operation changes nothing although its method is not `get`.
+    pub is_read: bool,
     /// The query parameters, as names of parameter components.
     pub query: &'static [&'static str],
     /// Names of the components of header parameters beyond those that follow from the method and the error sets.
@@ -127,6 +130,7 @@ impl EndpointDocs {
             tag: "",
             description: None,
             credential: Credential::Required,
+            is_read: false,
             query: &[],
             headers: &[],
             body: Body::None,
@@ -138,6 +142,11 @@ impl EndpointDocs {
         }
     }
 
+    /// Returns `true` if an access token needs the scope to write, and is refused with 403 otherwise.
+    pub fn writes(&self) -> bool {
+        self.method != "get" && !self.is_read && self.credential != Credential::Ignored
+    }
+
     /// Returns the operation as the document describes it. `headers` names the components of its header parameters.
     pub fn describe(&self, headers: &[&str], responses: Value) -> Value {
         let names = path_parameters(&self.path).chain(self.query.iter().copied()).chain(headers.iter().copied());
@@ -146,7 +155,7 @@ impl EndpointDocs {
             "operationId": self.id,
             "tags": [self.tag],
             "summary": self.summary,
-            "security": self.credential.requirement(),
+            "security": self.credential.requirement(if self.writes() { WRITE_SCOPE } else { READ_SCOPE }),
             "responses": responses,
         });
         if let Some(text) = self.description {

@@ -97,6 +97,18 @@ impl Problem {
         ))
     }
 
+    /// Creates a 403 problem for an access token whose scope is too narrow (RFC 6750 §3.1). `scope` is the one that the request needs.
+    pub fn insufficient_scope(scope: &'static str) -> Self {
+        let detail = format!("the access token may not do this; it needs a token with the scope {scope}");
+        Self::new(ErrorCode::PermissionDenied, detail)
+            .www_authenticate(format!(r#"{BEARER_CHALLENGE}, error="insufficient_scope", scope="{scope}""#))
+    }
+
+    /// Returns `true` for a problem of [`Problem::insufficient_scope`].
+    pub fn is_insufficient_scope(&self) -> bool {
+        self.www_authenticate.as_ref().is_some_and(|challenge| challenge.contains(r#"error="insufficient_scope""#))
+    }
+
     /// Adds an error, unless there are already [`ERRORS_MAX`].
     pub fn with_error(self, error: FieldError) -> Self {
         self.with_errors([error])

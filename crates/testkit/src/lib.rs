@@ -12,8 +12,11 @@
 
 mod actor;
 mod answer;
+mod callback_listener;
 mod folder;
 mod mutator;
+mod oauth_client;
+mod page_session;
 #[cfg(target_os = "linux")]
 mod proc;
 mod process;
@@ -27,8 +30,11 @@ mod upload;
 pub use actor::Actor;
 pub use answer::TestAnswer;
 pub use branchyard_domain_testing::{AMPLE, wait_for, wait_until};
+pub use callback_listener::CallbackListener;
 pub use folder::files_below;
 pub use mutator::Mutator;
+pub use oauth_client::{AuthorizationAttempt, OAuthClient, OAuthTokens, form_encoded};
+pub use page_session::PageSession;
 #[cfg(target_os = "linux")]
 pub use proc::{command_line, descendants, open_sockets, process_status, processor_time, reset_peak_memory};
 pub use process::{Program, ServerProcess, create_user, ended_within, run_with_input, succeed};

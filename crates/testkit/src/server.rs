@@ -15,13 +15,13 @@ use branchyard_deployments::ports::DeploymentStore as _;
 use branchyard_deployments::ports::{Provisioner, Resolution, Sample};
 use branchyard_deployments::values::InstanceId;
 use branchyard_domain::Hub;
-use branchyard_domain::usecases::NewUser;
+use branchyard_domain::usecases::{Client, NewUser};
 use branchyard_domain::values::{OwnerName, Timestamp};
 use branchyard_domain_testing::fakes::{FixedClock, MemoryProvisioner, SeededIds};
 use tempfile::TempDir;
 
-use crate::Actor;
 use crate::process::socket;
+use crate::{Actor, PageSession};
 
 /// A running server with its own folder, stopped when dropped.
 pub struct Server {
@@ -207,6 +207,14 @@ impl Server {
         let tokens = self.hub().tokens();
         let minted = tokens.create(&user, "test", TokenExpiry::Days30, tokens.mint(), None).unwrap();
         self.actor(Some(minted.secret.expose().to_owned()), name)
+    }
+
+    /// Opens a session of an existing user on the pages.
+    pub fn page_session(&self, name: &str) -> PageSession {
+        let user = self.hub().people().user_named(name).unwrap();
+        let client = Client { address: String::new(), user_agent: String::new() };
+        let session = self.hub().sessions().open(user, client).unwrap();
+        PageSession::new(self.address(), format!("branchyard_session={}", session.secret.expose()))
     }
 }
 

@@ -7,6 +7,7 @@ use actix_web::dev::ServiceResponse;
 use actix_web::http::{StatusCode, header};
 use actix_web::{HttpMessage as _, HttpRequest, HttpResponse, ResponseError};
 use askama::Template;
+use branchyard_domain::values::Scope;
 use branchyard_http_common::PoolError;
 use branchyard_http_common::{ApiError, HandlerError, segment};
 use branchyard_problem_details::{ErrorCode, Problem};
@@ -26,6 +27,17 @@ pub(crate) enum PageError {
     /// statements as CSV notices.
     #[error("sign-in required to run SQL")]
     SqlSignIn,
+    /// An application asked for something in a way that is not valid. Holds what is wrong, and the address that informs the application.
+    #[error("an authorization request that is not valid: {text}")]
+    MistakenApplication {
+        /// What is wrong.
+        text: String,
+        /// Where the user may go on.
+        to: String,
+    },
+    /// The request changes something and carries an access token whose scope is to read.
+    #[error("the scope of the access token is to read")]
+    ReadScope,
     /// The user has to enter the password again. Holds the path of the page to continue with.
     #[error("the password has to be entered again")]
     Confirm(String),
@@ -49,6 +61,10 @@ pub(crate) enum PageError {
     /// The form was not sent by a page of this session.
     #[error("the form was not sent by a page of this session")]
     ForeignForm,
+    /// A request to authorize an application that cannot be answered by a redirect, because nothing in it can be trusted (RFC 6749
+    /// §4.1.2.1). Holds what is wrong.
+    #[error("the authorization request is not valid: {0}")]
+    InvalidAuthorization(String),
 }
 
 impl From<Problem> for PageError {
@@ -104,6 +120,18 @@ impl PageError {
                 text: "Visitors may browse the tables of this database, but SQL needs an account here.".to_owned(),
                 retry_after: None,
             },
+            Self::MistakenApplication { text, .. } => ErrorText {
+                status: StatusCode::BAD_REQUEST,
+                title: "The application made a mistake",
+                text: format!("{text} Nothing was granted."),
+                retry_after: None,
+            },
+            Self::ReadScope => ErrorText {
+                status: StatusCode::FORBIDDEN,
+                title: "The access token may only read",
+                text: format!("This needs the scope {}, and the API: pages take no tokens.", Scope::ReadWrite.as_str()),
+                retry_after: None,
+            },
             Self::Confirm(_) => ErrorText {
                 status: StatusCode::FORBIDDEN,
                 title: "Confirm your password",
@@ -135,6 +163,12 @@ impl PageError {
                 text: "You signed in or out after this page was loaded, or another site sent this form. Nothing was changed. Go \
                        back, reload the page and submit the form again."
                     .to_owned(),
+                retry_after: None,
+            },
+            Self::InvalidAuthorization(why) => ErrorText {
+                status: StatusCode::BAD_REQUEST,
+                title: "This authorization request is not valid",
+                text: format!("{} Nothing was granted. Go back to the application and start again.", sentence(why)),
                 retry_after: None,
             },
         }
@@ -240,6 +274,7 @@ pub(crate) fn show(response: ServiceResponse<BoxBody>) -> ServiceResponse<BoxBod
     let back = match stop {
         PageError::NoSuchRef { database, .. } => Some(("Back to the database", database.clone())),
         PageError::NoSuchRow { table } => Some(("Back to the table", table.clone())),
+        PageError::MistakenApplication { to, .. } => Some(("Return to the application", to.clone())),
         _ => None,
     };
     let shell = request.extensions().get::<Rc<LayoutContext>>().map(Rc::clone).unwrap_or_default();
@@ -251,6 +286,12 @@ pub(crate) fn show(response: ServiceResponse<BoxBody>) -> ServiceResponse<BoxBod
     let mut bare = HttpResponse::build(shown.status);
     if let Some(seconds) = shown.retry_after {
         bare.insert_header((header::RETRY_AFTER, seconds));
+    }
+    if let PageError::ReadScope = stop {
+        let problem = Problem::insufficient_scope(Scope::ReadWrite.as_str());
+        for (name, value) in problem.headers() {
+            bare.insert_header((name, value));
+        }
     }
     if shown.status == StatusCode::UNAUTHORIZED {
         // RFC 9110 §15.5.2 requires a challenge. Browsers show no dialog for this scheme.

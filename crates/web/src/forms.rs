@@ -91,7 +91,9 @@ impl CheckedPost {
         let fields = web::Form::<Vec<(String, String)>>::from_request(request, &mut Payload::from(read.bytes)).await;
         let unreadable = |_| Problem::new(ErrorCode::ValidationFailed, "the form could not be read");
         let form = Form(fields.map_err(unreadable)?.into_inner());
-        let is_ours = csrf::has_token(&visit.state, request, visit.secret.expose(), form.get(csrf::FIELD));
+        // A body may take long, and the session may have ended while it arrived.
+        let is_ours = csrf::has_token(&visit.state, request, visit.secret.expose(), form.get(csrf::FIELD))
+            && visit.is_still_signed_in().await?;
         let posted = FormPost { visit, form, room: read.room };
         Ok(if is_ours { Self::Ours(posted) } else { Self::OutOfDate(posted) })
     }
@@ -125,6 +127,9 @@ impl FromRequest for JsonPost {
                 return Err(PageError::ForeignForm);
             }
             let read = visit.read_form(payload, visit.state.config.max_json_body_bytes).await?;
+            if !visit.is_still_signed_in().await? {
+                return Err(PageError::ForeignForm);
+            }
             Ok(Self { visit, body: read.bytes, room: read.room })
         })
     }

@@ -19,6 +19,23 @@ use crate::session::{self, CookieKind};
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; connect-src 'self'; \
                       form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
+/// Returns the policy of a page whose form is answered with a redirect to another origin. Browsers apply `form-action` to the redirect,
+/// too.
+pub(crate) fn policy_with_form_target(origin: &str) -> String {
+    // A source cannot have an IPv6 address as its host, only a scheme.
+    let source = match origin.split_once("://") {
+        Some((scheme, host)) if host.starts_with('[') => format!("{scheme}:"),
+        _ => origin.to_owned(),
+    };
+    POLICY.replace("form-action 'self'", &format!("form-action 'self' {source}"))
+}
+
+/// Forbids browsers and proxies to store a response, for those that contain a secret.
+pub(crate) fn never_stored(mut response: HttpResponse) -> HttpResponse {
+    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
 /// The data of the page layout.
 #[derive(Debug, Default)]
 pub(crate) struct LayoutContext {
@@ -144,7 +161,7 @@ pub(crate) async fn dress(
     }
     let mut response = error_page::show(response);
     let headers = response.headers_mut();
-    // The bytes of a cell have a stricter one.
+    // The bytes of a cell have a stricter one, and a consent page has one that allows another target of its form.
     if !headers.contains_key(header::CONTENT_SECURITY_POLICY) {
         headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
     }
@@ -167,4 +184,24 @@ pub(crate) async fn dress(
 /// of a compressed page could reveal the data (BREACH).
 fn is_compressed(path: &str) -> bool {
     path.starts_with("/docs/") || path.starts_with("/static/")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{POLICY, policy_with_form_target};
+
+    #[test]
+    fn a_form_leads_to_one_more_origin_and_the_rest_of_the_policy_stays() {
+        for (origin, source) in [
+            ("http://localhost:53682", "http://localhost:53682"),
+            ("https://app.test", "https://app.test"),
+            ("http://[::1]:53682", "http:"),
+            ("https://[2001:db8::1]", "https:"),
+        ] {
+            let policy = policy_with_form_target(origin);
+            assert!(policy.contains(&format!("form-action 'self' {source}; ")), "{policy}");
+            assert_eq!(policy.replacen(&format!(" {source};"), ";", 1), POLICY);
+            assert!(policy.ends_with("frame-ancestors 'none'"), "{policy}");
+        }
+    }
 }

@@ -19,6 +19,7 @@
 //! | `assets` | the style sheet, the script and the icon, under content-hashed names |
 //! | `format`, `markdown`, `prose`, `paths` | times and sizes, users' Markdown, our own texts, paths of pages |
 //! | `reference` | API references, rendered from OpenAPI documents |
+//! | `grants_view` | applications, and what users granted to them |
 //! | `changes`, `log`, `graph` | differences between commits, commits between refs, commit graphs |
 //! | `activity_feed` | recent activity |
 //! | `settled` | waits briefly for operations |
@@ -60,6 +61,7 @@ mod diagram;
 mod error_page;
 mod format;
 mod forms;
+mod grants_view;
 mod graph;
 mod layout;
 mod links;

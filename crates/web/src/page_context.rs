@@ -12,8 +12,7 @@ use branchyard_auth::PlainSecret;
 use branchyard_domain::access::Caller;
 use branchyard_domain::entities::{Session, User};
 use branchyard_domain::usecases::Client;
-use branchyard_http_common::CallerKey;
-use branchyard_http_common::{AppState, RequestContext};
+use branchyard_http_common::{AppState, CallerKey, RequestContext, has_read_scope};
 use branchyard_problem_details::Problem;
 use futures_util::future::LocalBoxFuture;
 
@@ -73,6 +72,9 @@ impl PageContext {
             }
             None => None,
         };
+        if known.is_none() && !request.method().is_safe() && has_read_scope(&state, request).await? {
+            return Err(PageError::ReadScope);
+        }
         let (session, caller) = match known {
             Some((session, user)) => (Some(session), Caller::User(Arc::new(user))),
             None => (None, Caller::Anonymous),
@@ -94,6 +96,15 @@ impl PageContext {
         // The error page needs it if the handler fails.
         request.extensions_mut().insert(Rc::new(visit.shell()));
         Ok(visit)
+    }
+
+    /// Returns `false` if the session of the user has ended since the request began, for example with a new password.
+    pub(crate) async fn is_still_signed_in(&self) -> Result<bool, PageError> {
+        if self.session.is_none() {
+            return Ok(true);
+        }
+        let hash = self.secret.hash();
+        Ok(self.read(move |hub| hub.sessions().check(&hash)).await?.is_some())
     }
 
     /// Records the use of the session in the background, at most once per interval.

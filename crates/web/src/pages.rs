@@ -22,6 +22,7 @@ mod home;
 mod imports;
 pub(crate) mod live;
 mod new_database;
+mod oauth;
 mod open_in;
 mod operations;
 mod organizations;
@@ -110,6 +111,7 @@ pub(crate) fn routes(config: &mut web::ServiceConfig) {
         )
         .service(web::resource("/settings/invitations/revoke").post(settings::invitations::revoke))
         .route("/settings/usage", get().to(settings::usage::show))
+        .configure(of_applications)
         .configure(of_administrators)
         .configure(of_organizations)
         .configure(deployments::routes)
@@ -144,6 +146,24 @@ pub(crate) fn routes(config: &mut web::ServiceConfig) {
         .default_service(web::to(nowhere));
 }
 
+/// Registers the pages of applications, and of what users grant to them.
+fn of_applications(config: &mut web::ServiceConfig) {
+    use oauth::{authorize, device};
+    use settings::applications;
+    config
+        .service(web::resource("/oauth/authorize").route(get().to(authorize::show)).post(authorize::send))
+        .service(web::resource("/oauth/device").route(get().to(device::show)).post(device::send))
+        .service(
+            web::resource("/settings/applications").route(get().to(applications::show)).post(applications::register),
+        )
+        .service(web::resource("/settings/applications/grants/{id}/revoke").post(applications::revoke))
+        .service(
+            web::resource("/settings/applications/{id}/delete")
+                .route(get().to(applications::ask))
+                .post(applications::delete),
+        );
+}
+
 /// Registers the pages of administrators.
 fn of_administrators(config: &mut web::ServiceConfig) {
     config
@@ -155,6 +175,9 @@ fn of_administrators(config: &mut web::ServiceConfig) {
         .service(web::resource("/admin/users/{user}/make-admin").post(admin::user::make_admin))
         .service(web::resource("/admin/users/{user}/tokens/revoke").post(admin::user::revoke_tokens))
         .service(web::resource("/admin/users/{user}/sessions/end").post(admin::user::end_sessions))
+        .service(web::resource("/admin/users/{user}/grants/{id}/revoke").post(admin::user::revoke_grant))
+        .route("/admin/applications", get().to(admin::applications::show))
+        .service(web::resource("/admin/applications/{id}/delete").post(admin::applications::delete))
         .route("/admin/databases", get().to(admin::databases::show))
         .service(web::resource("/admin/databases/quarantine").post(admin::databases::quarantine))
         .service(web::resource("/admin/databases/release").post(admin::databases::release))

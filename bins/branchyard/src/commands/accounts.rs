@@ -29,7 +29,7 @@ pub(super) fn create_user(
 pub(super) fn reset_password(hub: &Hub, name: &str, delete_tokens: bool) -> anyhow::Result<()> {
     let user = hub.people().find_user(&OwnerName::parse(name)?)?;
     let deleted = hub.sessions().reset_password(&user, &read_password()?, delete_tokens)?;
-    let tokens = if delete_tokens { format!("; tokens and keys deleted: {deleted}") } else { String::new() };
+    let tokens = if delete_tokens { format!("; tokens, keys and grants deleted: {deleted}") } else { String::new() };
     print(format!("changed the password of {} and ended all sessions{tokens}", user.name))
 }
 

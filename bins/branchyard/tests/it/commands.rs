@@ -156,7 +156,7 @@ fn an_operator_gives_a_user_another_password() {
     assert!(tokens.iter().all(|token| works(token)));
     assert_eq!(
         reset(&["--delete-tokens"]),
-        "changed the password of ada and ended all sessions; tokens and keys deleted: 2\n"
+        "changed the password of ada and ended all sessions; tokens, keys and grants deleted: 2\n"
     );
     assert!(!tokens.iter().any(|token| works(token)));
     server.terminate();

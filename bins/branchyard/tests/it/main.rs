@@ -36,6 +36,7 @@ mod node_drain;
 mod node_faults;
 mod node_forks;
 mod node_quotas;
+mod oauth_families;
 mod object_blobs;
 #[cfg(feature = "otlp")]
 mod otlp;

@@ -1,15 +1,15 @@
 //! Components of the document: the schemas, parameters, headers and responses that operations refer to.
 
 use branchyard_http_common::NO_NUL_PATTERN;
-use branchyard_openapi::{EndpointDocs, Schemas, drop_null, error_code, reference};
+use branchyard_openapi::{EndpointDocs, Schemas, drop_null, error_code, reference, security_schemes};
 use serde_json::{Value, json};
 
 use super::responses;
 use crate::wire;
 
-pub(super) fn all(operations: &[EndpointDocs]) -> Value {
+pub(super) fn all(operations: &[EndpointDocs], public_url: &str) -> Value {
     json!({
-        "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer", "bearerFormat": "hsat.v1"}},
+        "securitySchemes": security_schemes(public_url),
         "parameters": parameters(),
         "headers": headers(),
         "responses": responses::problems(),

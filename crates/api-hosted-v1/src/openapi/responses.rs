@@ -10,7 +10,7 @@ use super::examples;
 const PROBLEMS: &[(u16, &str, &[&str], &[ErrorCode])] = &[
     (400, "ValidationFailed", &[], &[ErrorCode::ValidationFailed]),
     (401, "Unauthenticated", &["WWW-Authenticate"], &[ErrorCode::Unauthenticated]),
-    (403, "PermissionDenied", &[], &[ErrorCode::PermissionDenied]),
+    (403, "PermissionDenied", &["WWW-Authenticate"], &[ErrorCode::PermissionDenied]),
     (404, "NotFound", &[], &[ErrorCode::NotFound]),
     (405, "MethodNotAllowed", &["Allow"], &[ErrorCode::MethodNotAllowed]),
     (409, "Conflict", &["Retry-After"], &[ErrorCode::Conflict]),
@@ -59,7 +59,8 @@ pub(super) fn of(docs: &EndpointDocs) -> Value {
             responses.insert("304".to_owned(), unmodified);
         }
     }
-    for status in [401, 405, 429, 500, 503].into_iter().chain(docs.errors.iter().copied()) {
+    let of_scope = docs.writes().then_some(403);
+    for status in [401, 405, 429, 500, 503].into_iter().chain(of_scope).chain(docs.errors.iter().copied()) {
         let name = PROBLEMS.iter().find(|(known, ..)| *known == status).map_or("Internal", |(_, name, ..)| name);
         responses.insert(status.to_string(), reference("responses", name));
     }

@@ -4,13 +4,14 @@
 use std::collections::BTreeSet;
 
 use branchyard_api_testing::{InProcessAnswer, never_issued_token};
+use branchyard_domain::values::Scope;
 
 use crate::harness::{HostedApiHarness, OWNER, body};
 
 const TABLE: &str = include_str!("authorization.txt");
 
 /// The columns of the table, each with the user that represents the kind of caller.
-const CALLERS: [(&str, Option<&str>); 9] = [
+const CALLERS: [(&str, Option<&str>); 11] = [
     ("anonymous", None),
     ("bad-token", None),
     ("stranger", Some("sam")),
@@ -20,6 +21,8 @@ const CALLERS: [(&str, Option<&str>); 9] = [
     ("admin", Some("adam")),
     ("owner", Some(OWNER)),
     ("member", Some("mia")),
+    ("read-scope", Some(OWNER)),
+    ("write-scope", Some(OWNER)),
 ];
 
 struct HostedAuthorizationLine {
@@ -58,6 +61,8 @@ async fn every_caller_is_answered_as_the_table_says() {
         for (caller, name) in CALLERS {
             let scene = HostedApiHarness::new();
             let authorization = match (caller, name) {
+                ("read-scope", Some(name)) => Some(format!("Bearer {}", scene.access_token(name, Scope::Read))),
+                ("write-scope", Some(name)) => Some(format!("Bearer {}", scene.access_token(name, Scope::ReadWrite))),
                 (_, Some(name)) => Some(format!("Bearer {}", scene.token(name))),
                 ("bad-token", None) => Some(format!("Bearer {}", never_issued_token())),
                 (_, None) => None,

@@ -18,7 +18,7 @@ use branchyard_deployments::values::{DeploymentId, DeploymentName};
 use branchyard_domain::access::{Caller, Own};
 use branchyard_domain::entities::{MemberRole, User, Visibility};
 use branchyard_domain::usecases::{NewDatabase, NewOrganization};
-use branchyard_domain::values::{DatabaseName, OwnerName};
+use branchyard_domain::values::{DatabaseName, OwnerName, Scope};
 use branchyard_domain_testing::fakes;
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -145,6 +145,11 @@ impl HostedApiHarness {
             self.fakes.deployments.supervisor().operate(self.deployment).unwrap();
             self.fakes.deployments.supervisor().step(self.deployment, Duration::ZERO).unwrap();
         }
+    }
+
+    /// Returns an access token that an application gets from a user.
+    pub(crate) fn access_token(&self, name: &str, scope: Scope) -> String {
+        self.server.access_token(name, scope)
     }
 
     /// Returns the token of a user, which is minted on first use.

@@ -21,6 +21,11 @@ const KNOWN: &[RefusalDocs] = &[
         "permission denied: <what is missing>",
         "permission denied: writing needs write on ana/trees",
     ),
+    of(
+        "insufficient_scope",
+        "permission denied: the access token may not do this; it needs a token with the scope <scope>",
+        "permission denied: the access token may not do this; it needs a token with the scope api_read_write",
+    ),
     of("invalid_body", "Invalid request body: <field>: <reason>", "Invalid request body: title: is required"),
     of("invalid_parameter", "invalid <parameter>: <reason>", "invalid pageToken: is not a token of this list"),
     of("branch_not_found", "branch not found: <name>", "branch not found: fix-8"),
@@ -120,6 +125,9 @@ pub(super) fn of_operation(docs: &Docs) -> Vec<(u16, RefusalDocs)> {
     let mut all = vec![(credential, "malformed_credential"), (credential, "unknown_token")];
     if matches!(docs.auth, Auth::Required) {
         all.push((credential, "not_authenticated"));
+    }
+    if docs.method != "get" {
+        all.push((403, "insufficient_scope"));
     }
     let absent = if matches!(docs.sends, Sends::Archive | Sends::Table) { 404 } else { 400 };
     if docs.path.contains("{database}") || docs.id == "forkDatabase" {

@@ -28,6 +28,7 @@ pub(super) fn of(docs: &Docs) -> Value {
 fn told(status: &str) -> (&'static str, &'static [&'static str]) {
     match status {
         "401" => ("Missing or invalid credential.", &["WWW-Authenticate"]),
+        "403" => ("The scope of the access token is too narrow.", &["WWW-Authenticate"]),
         "404" => ("No such database, ref or table.", &[]),
         "413" => ("Too large.", &[]),
         "415" => ("Unsupported media type.", &[]),

@@ -12,7 +12,8 @@ use crate::harness::{LegacyHarness, message};
 const TABLE: &str = include_str!("authorization.txt");
 
 /// The columns of the table.
-const CALLERS: [&str; 6] = ["anonymous", "bad-token", "stranger", "reader", "writer", "owner"];
+const CALLERS: [&str; 8] =
+    ["anonymous", "bad-token", "stranger", "reader", "writer", "owner", "read-scope", "write-scope"];
 
 struct LegacyAuthorizationLine {
     method: &'static str,
@@ -77,6 +78,7 @@ fn verdict(answer: &InProcessAnswer) -> String {
         "no token found for given API token" => "token",
         "no such repository" => "none",
         "operation not found" => "gone",
+        text if answer.status == 403 && text.contains("the scope api_read_write") => "scope",
         text if text.starts_with("permission denied: ") => "denied",
         other => other,
     }

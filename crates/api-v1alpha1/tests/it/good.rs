@@ -2,6 +2,7 @@
 
 use branchyard_api_snapshots::{Content, SentRequest};
 use branchyard_api_testing::never_issued_token;
+use branchyard_domain::values::Scope;
 use serde_json::{Value, json};
 
 use crate::harness::LegacyHarness;
@@ -12,7 +13,7 @@ pub(crate) fn person(caller: &str) -> Option<&'static str> {
         "stranger" => Some("sam"),
         "reader" => Some("rita"),
         "writer" => Some("walt"),
-        "owner" => Some("olga"),
+        "owner" | "read-scope" | "write-scope" => Some("olga"),
         _ => None,
     }
 }
@@ -20,6 +21,8 @@ pub(crate) fn person(caller: &str) -> Option<&'static str> {
 /// Returns the token of a kind of caller.
 pub(crate) fn token(world: &LegacyHarness, caller: &str) -> Option<String> {
     match (caller, person(caller)) {
+        ("read-scope", Some(name)) => Some(world.access_token(name, Scope::Read)),
+        ("write-scope", Some(name)) => Some(world.access_token(name, Scope::ReadWrite)),
         (_, Some(name)) => Some(world.token(name)),
         ("bad-token", None) => Some(never_issued_token()),
         ("anonymous", None) => None,

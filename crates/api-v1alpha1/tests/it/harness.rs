@@ -11,7 +11,7 @@ use branchyard_api_v1alpha1::LegacySettings;
 use branchyard_domain::access::{Admin, Caller, DatabaseAccess, Level, Participate, Write};
 use branchyard_domain::entities::{Role, Visibility};
 use branchyard_domain::usecases::{NewBranch, NewDatabase, NewOrganization, NewPull, SqlWrite};
-use branchyard_domain::values::{DatabaseName, OwnerName, RefName, Revision, Title};
+use branchyard_domain::values::{DatabaseName, OwnerName, RefName, Revision, Scope, Title};
 use branchyard_domain_testing::fakes::{self, FakeHub};
 use branchyard_http_common::RateLimits;
 
@@ -119,6 +119,11 @@ impl LegacyHarness {
     /// Creates a token of a user.
     pub(crate) fn token(&self, name: &str) -> String {
         self.server.token(name, 1)
+    }
+
+    /// Returns an access token that an application gets from a user.
+    pub(crate) fn access_token(&self, name: &str, scope: Scope) -> String {
+        self.server.access_token(name, scope)
     }
 
     /// Creates a request to an absolute path.

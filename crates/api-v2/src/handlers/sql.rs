@@ -32,7 +32,7 @@ get("/sql", "runSqlReadQuery", "Run a SQL read", run_sql_read_query).credential(
                      statement that fails is answered 200 with `status` `error` or `timeout`. With `Accept: text/csv` \
                      or `application/x-ndjson` the whole result is streamed, without a row limit; a CSV read that \
                      fails before its first byte is answered 422."),
-post("/sql", "runSqlReadQueryPost", "Run a SQL read", run_sql_read_query_post).credential(Credential::Optional).json(&SQL_READ).anonymous_bodies(AnonymousBodies::Whole).responds(200, Success::One("QueryResult"), ("DB", &[422])).describe("Runs one statement at exactly one commit: the commit that `ref` names when the read starts. A \
+post("/sql", "runSqlReadQueryPost", "Run a SQL read", run_sql_read_query_post).reads().credential(Credential::Optional).json(&SQL_READ).anonymous_bodies(AnonymousBodies::Whole).responds(200, Success::One("QueryResult"), ("DB", &[422])).describe("Runs one statement at exactly one commit: the commit that `ref` names when the read starts. A \
                      statement that fails is answered 200 with `status` `error` or `timeout`. With `Accept: text/csv` \
                      or `application/x-ndjson` the whole result is streamed, without a row limit; a CSV read that \
                      fails before its first byte is answered 422."),

@@ -63,6 +63,7 @@ pub(super) fn components() -> Value {
         "Required-Content-Disposition": always(text("The name of the file: `attachment; filename=\"people.csv\"`.")),
         "Accept-Ranges": text("`bytes` if parts of the file can be requested by `Range`."),
         "Required-Content-Range": always(text("The part of the file, or `bytes */<length>` if the range is beyond its end.")),
+        "WWW-Authenticate": text("The scope that the request needs, if that of the access token is too narrow."),
         "Required-WWW-Authenticate": always(text("How to authenticate, and what was wrong with the credential.")),
         "Required-Allow": always(text("The methods of the route.")),
         "Preference-Applied": applied.clone(),

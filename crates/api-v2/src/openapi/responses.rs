@@ -168,6 +168,9 @@ fn statuses(docs: &EndpointDocs) -> Vec<u16> {
     if !matches!(docs.credential, Credential::Ignored) {
         all.extend_from_slice(&[401, 429]);
     }
+    if docs.writes() {
+        all.push(403);
+    }
     for set in docs.error_sets.chars() {
         all.extend_from_slice(match set {
             'D' => &[404],
@@ -197,6 +200,7 @@ pub(super) fn problems() -> Value {
             codes.iter().map(|code| format!("`{}`: {}", code.as_str(), code.explanation().meaning)).collect();
         let own: &[&str] = match status {
             401 => &["WWW-Authenticate!"],
+            403 => &["WWW-Authenticate"],
             405 => &["Allow!"],
             429 | 503 => &["Retry-After!"],
             409 => &["Retry-After"],

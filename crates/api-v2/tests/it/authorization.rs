@@ -18,7 +18,7 @@ use branchyard_domain::ports::{CancellationToken, Durability, Metadata as _, Wri
 use branchyard_domain::usecases::{
     EditDatabase, NewBranch, NewDatabase, NewHook, NewOrganization, NewPull, NewRelease, NewTag, Room, SqlWrite,
 };
-use branchyard_domain::values::{CommitHash, DatabaseName, OwnerName, PublicKey, RefName, Revision, Title};
+use branchyard_domain::values::{CommitHash, DatabaseName, OwnerName, PublicKey, RefName, Revision, Scope, Title};
 use serde_json::{Value, json};
 
 use crate::harness::ApiHarness;
@@ -28,8 +28,19 @@ const TABLE: &str = include_str!("authorization.txt");
 const FORKS: &str = include_str!("authorization_forks.txt");
 
 /// The columns of the table: the kinds of callers.
-const CALLERS: [&str; 9] =
-    ["anonymous", "bad-token", "expired", "stranger", "reader", "writer", "admin", "owner", "member"];
+const CALLERS: [&str; 11] = [
+    "anonymous",
+    "bad-token",
+    "expired",
+    "stranger",
+    "reader",
+    "writer",
+    "admin",
+    "owner",
+    "member",
+    "read-scope",
+    "write-scope",
+];
 
 /// The columns of the table of forks: the kinds of callers.
 const FORK_CALLERS: [&str; 7] =
@@ -225,7 +236,7 @@ fn person(caller: &str) -> Option<&'static str> {
         "reader" => Some("rita"),
         "writer" => Some("walt"),
         "admin" => Some("adam"),
-        "owner" => Some(OWNER),
+        "owner" | "read-scope" | "write-scope" => Some(OWNER),
         "member" => Some("mia"),
         _ => None,
     }
@@ -385,6 +396,8 @@ impl AuthorizationHarness {
             (Some(minted.secret.expose().to_owned()), minted.token.id.to_string())
         };
         match (caller, person(caller)) {
+            ("read-scope", _) => (Some(self.world.access_token(OWNER, Scope::Read)), mint(OWNER).1),
+            ("write-scope", _) => (Some(self.world.access_token(OWNER, Scope::ReadWrite)), mint(OWNER).1),
             (_, Some(name)) => mint(name),
             ("anonymous", None) => (None, none()),
             ("bad-token", None) => (Some(never_issued_token()), none()),
@@ -509,7 +522,8 @@ impl AuthorizationHarness {
 
     /// Uploads a file and returns the body of the import.
     pub(crate) async fn import(&self, caller: &str) -> Value {
-        let uploads = matches!(caller, "writer" | "admin" | "owner" | "member" | "fork-writer" | "fork-admin");
+        let uploads =
+            matches!(caller, "writer" | "admin" | "owner" | "member" | "write-scope" | "fork-writer" | "fork-admin");
         let session = self.session(person(caller).filter(|_| uploads).unwrap_or(self.owner_name)).await;
         let part = self.world.send(imports::put(imports::url(&session), imports::FILE)).await.expect(200);
         imports::request(&session, part.header("etag"))

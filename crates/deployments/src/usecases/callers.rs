@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::sync::{Arc, Weak};
 
-use branchyard_auth::HashedToken;
+use branchyard_auth::{BearerHash, HashedToken};
 
 use super::{DeploymentsInner, role_of};
 use crate::entities::{Deployment, DeploymentRole, Instance};
@@ -12,6 +12,8 @@ use crate::values::InstanceId;
 use branchyard_domain::entities::LastUse;
 use branchyard_domain::errors::PortError;
 use branchyard_domain::ports::SqlPower;
+use branchyard_domain::usecases::ValidToken;
+use branchyard_domain::values::Scope;
 
 /// Minimum seconds between two records of the use of a token.
 const NOTED_EVERY: i64 = 30;
@@ -47,8 +49,8 @@ fn check(
     instance: InstanceId,
     address: Option<IpAddr>,
 ) -> Result<Authorized, PortError> {
-    let tokens = inner.hub.tokens();
-    let Some((token, user)) = tokens.check(token)? else { return Ok(Authorized::BadToken) };
+    let Some(found) = find(inner, token)? else { return Ok(Authorized::BadToken) };
+    let user = Arc::clone(found.user());
     let now = inner.now();
     let mut tx = inner.ports.store.read_deployments()?;
     let Some(instance) = tx.instances().get(instance)? else { return Ok(Authorized::NoRole) };
@@ -57,10 +59,10 @@ fn check(
     let role = role_of(tx.as_mut(), user.id, deployment.owner_id, deployment.id)?;
     let is_withheld = is_withheld(tx.as_mut(), &deployment, &instance)?;
     drop(tx);
-    let noted = token.last_use.as_ref().map(|last| last.at);
+    let noted = found.last_use().map(|last| last.at);
     if noted.is_none_or(|at| at.plus_seconds(NOTED_EVERY) <= now) {
         let address = address.map(|address| address.to_string()).unwrap_or_default();
-        tokens.touch(token.id, &LastUse { at: now, address, user_agent: "deployment".to_owned() })?;
+        inner.hub.touch_token(&found, &LastUse { at: now, address, user_agent: "deployment".to_owned() })?;
     }
     let Some(role) = role else { return Ok(Authorized::NoRole) };
     if is_withheld {
@@ -71,14 +73,23 @@ fn check(
         DeploymentRole::Writer => SqlPower::Write,
         DeploymentRole::Admin => SqlPower::Admin,
     };
+    let power = if found.scope() == Scope::Read { SqlPower::Read } else { power };
     let signature = user.signature(now);
     Ok(Authorized::Caller(SqlCaller {
         user: user.id,
         name: signature.name,
         email: signature.email,
         power,
-        expires_at: Some(token.expires_at),
+        expires_at: Some(found.expires_at()),
     }))
+}
+
+/// Returns the valid token with this hash. The hash covers the prefix of the token, so a token of one kind only has it.
+fn find(inner: &DeploymentsInner, hash: &HashedToken) -> Result<Option<ValidToken>, PortError> {
+    if let Some(found) = inner.hub.check_token(&BearerHash::Api(*hash), None)? {
+        return Ok(Some(found));
+    }
+    inner.hub.check_token(&BearerHash::Access(*hash), None)
 }
 
 /// Returns `true` if a hub database that the deployment was cloned from is quarantined.

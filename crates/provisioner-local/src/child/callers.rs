@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-use branchyard_auth::{HashedToken, PlainToken, bearer_token};
+use branchyard_auth::{BearerHash, HashedToken, bearer_token};
 use branchyard_deployments::ports::{Authorized, SqlCaller};
 use branchyard_domain::values::Timestamp;
 use parking_lot::Mutex;
@@ -172,7 +172,7 @@ impl CallerCache {
 
 /// Returns the hash of the bearer token in a header. Returns `None` if the header has no well-formed token.
 fn token_of(header: &str) -> Option<[u8; 32]> {
-    PlainToken::parse(bearer_token(header)?).ok().map(|token| *token.hash().as_bytes())
+    BearerHash::parse(bearer_token(header)?).ok().map(|token| *token.hash().as_bytes())
 }
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -315,7 +315,7 @@ mod tests {
 
     fn hash() -> PlainTokenHash {
         let header = header();
-        PlainTokenHash(*PlainToken::parse(&header["Bearer ".len()..]).unwrap().hash().as_bytes())
+        PlainTokenHash(*BearerHash::parse(&header["Bearer ".len()..]).unwrap().hash().as_bytes())
     }
 
     #[tokio::test]

@@ -154,6 +154,11 @@ impl Chromium {
         self.runtime.block_on(self.client().goto(&format!("{}{path}", self.origin))).unwrap();
     }
 
+    /// Opens a page of any origin.
+    pub(super) fn visit(&self, address: &str) {
+        self.runtime.block_on(self.client().goto(address)).unwrap();
+    }
+
     /// Returns the path and query of the open page.
     pub(super) fn path(&self) -> String {
         let address = self.runtime.block_on(self.client().current_url()).unwrap();
@@ -182,6 +187,16 @@ impl Chromium {
     /// Returns `true` if the element exists, without waiting for it.
     pub(super) fn has(&self, css: &str) -> bool {
         self.now(css).is_some()
+    }
+
+    /// Returns `true` if the page in a frame has an element, without waiting for it. The page may be of another origin.
+    #[track_caller]
+    pub(super) fn frame_has(&self, frame: &str, css: &str) -> bool {
+        let frame = self.find(frame);
+        self.runtime.block_on(frame.enter_frame()).unwrap();
+        let has = self.has(css);
+        self.runtime.block_on(self.client().enter_parent_frame()).unwrap();
+        has
     }
 
     #[track_caller]

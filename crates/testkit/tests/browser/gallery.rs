@@ -1,6 +1,7 @@
 //! Visits every page in both color schemes, in a wide window and on a phone. No page may overflow, and axe-core may find nothing serious.
 
-use branchyard_testkit::{Actor, Receiver, Server};
+use branchyard_domain::values::Scope;
+use branchyard_testkit::{Actor, OAuthClient, Receiver, Server};
 use serde_json::json;
 
 use super::chromium::{Chromium, JavaScript, Theme};
@@ -190,7 +191,34 @@ fn pages(server: &Server, chromium: &Chromium) -> Vec<(&'static str, String)> {
         ("members", "/organizations/acme/members".to_owned()),
         ("organization-settings", "/organizations/acme/settings".to_owned()),
     ]);
+    pages.extend(pages_of_applications(server));
     pages
+}
+
+/// Registers applications, lets one act for ada, and has another one on a device wait for a user.
+fn pages_of_applications(server: &Server) -> Vec<(&'static str, String)> {
+    let (people, applications, devices) = (server.hub().people(), server.hub().applications(), server.hub().devices());
+    let (ada, cyn) = (people.user_named("ada").unwrap(), people.user_named("cyn").unwrap());
+    let uris = ["https://gauges.rivers-of-the-world.example/oauth/callback?from=yard", "http://localhost/callback"];
+    let uris = uris.map(str::to_owned);
+    let gauges = applications.register(&ada, "River gauges of the world, for the desktop", &uris).unwrap();
+    let foreign = applications.register(&cyn, "Delta watch", &uris[..1]).unwrap();
+    let granted = devices.begin(&gauges.id, Scope::ReadWrite).unwrap();
+    devices.decide(&ada, None, granted.user_code, true).unwrap();
+    devices.poll(&gauges.id, &granted.device_code.hash()).unwrap();
+    let waiting = devices.begin(&foreign.id, Scope::Read).unwrap();
+    let consent = |id: &str, uri: &str| OAuthClient::new(server.address(), id).attempt_at(uri, "api_read_write").path();
+    vec![
+        ("applications", "/settings/applications".to_owned()),
+        ("application-delete", format!("/settings/applications/{}/delete", gauges.id)),
+        ("admin-applications", "/admin/applications".to_owned()),
+        ("admin-user-grants", "/admin/users/ada".to_owned()),
+        ("oauth-consent", consent("dh", OAuthClient::REDIRECT_URI)),
+        ("oauth-consent-foreign", consent(foreign.id.as_str(), &uris[0])),
+        ("oauth-invalid", consent("dh", "https://evil.example/callback")),
+        ("oauth-device", "/oauth/device".to_owned()),
+        ("oauth-device-consent", format!("/oauth/device?user_code={}", waiting.user_code)),
+    ]
 }
 
 /// Creates a merged pull request, one with conflicts and a branch for a new one, and returns a commit.

@@ -16,6 +16,7 @@ mod flows;
 mod forks;
 mod gallery;
 mod grid;
+mod oauth;
 mod pulls;
 mod table_editor;
 mod workbench;

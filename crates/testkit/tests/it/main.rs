@@ -27,6 +27,7 @@ mod memory;
 mod merges;
 mod metrics;
 mod nodes;
+mod oauth;
 mod scripts;
 mod shared_store;
 mod shares;

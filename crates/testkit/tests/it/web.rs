@@ -18,6 +18,7 @@ mod guards;
 mod hooks;
 mod imports;
 mod live;
+mod oauth;
 mod operations;
 mod organizations;
 mod programs;

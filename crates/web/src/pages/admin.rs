@@ -1,5 +1,6 @@
 //! `/admin`: pages for administrators of the server. For everyone else they do not exist.
 
+pub(crate) mod applications;
 pub(crate) mod databases;
 pub(crate) mod nodes;
 pub(crate) mod user;
@@ -11,8 +12,12 @@ use crate::error_page::PageError;
 use crate::page_context::{PageContext, PageResult};
 
 /// The sections, as labels and paths.
-const SECTIONS: [(&str, &str); 3] =
-    [("Users", "/admin/users"), ("Databases", "/admin/databases"), ("Nodes", "/admin/nodes")];
+const SECTIONS: [(&str, &str); 4] = [
+    ("Users", "/admin/users"),
+    ("Databases", "/admin/databases"),
+    ("Applications", "/admin/applications"),
+    ("Nodes", "/admin/nodes"),
+];
 
 /// `GET /admin`
 pub(crate) async fn index(visit: PageContext) -> PageResult {

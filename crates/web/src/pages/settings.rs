@@ -1,5 +1,6 @@
 //! `/settings/…`: the account of the signed-in user.
 
+pub(super) mod applications;
 pub(super) mod confirm;
 pub(super) mod invitations;
 pub(super) mod keys;
@@ -21,6 +22,7 @@ fn sections(visit: &PageContext) -> SettingsNav {
         ("Sessions", "/settings/sessions"),
         ("Tokens", "/settings/tokens"),
         ("Keys", "/settings/keys"),
+        ("Applications", "/settings/applications"),
         ("Usage", "/settings/usage"),
     ];
     if visit.caller.user().is_some_and(|user| user.is_admin) {

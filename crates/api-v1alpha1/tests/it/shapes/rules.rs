@@ -28,11 +28,13 @@ pub(super) async fn provoke(operation: &DeclaredOperation, declared: &Declared) 
         "malformed_credential" | "not_authenticated" => "anonymous",
         "unknown_token" => "bad-token",
         "permission_denied" => "stranger",
+        "insufficient_scope" => "read-scope",
         _ => "owner",
     };
     let good = good::good(&world, caller, &operation.method, &operation.path);
     let asked = match what {
-        "success" | "pending" | "not_authenticated" | "unknown_token" | "permission_denied" | "queue_full" => good,
+        "success" | "pending" | "not_authenticated" | "unknown_token" | "permission_denied" | "queue_full"
+        | "insufficient_scope" => good,
         "malformed_credential" => good.with("Authorization", "Basic b2xnYTpyaXZlcnM="),
         "no_such_repository" => elsewhere(good),
         "operation_not_found" => {

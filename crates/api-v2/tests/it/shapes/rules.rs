@@ -18,10 +18,16 @@ pub(super) const ID: (&str, &str) = ("X-Request-Id", "snapshot");
 
 const NOBODYS_ID: &str = "0199c3a2-0000-7000-8000-000000000000";
 
+/// Operations with an effect that any user may do.
+const ANY_USER: [&str; 6] =
+    ["createUserToken", "deleteUserToken", "createUserKey", "deleteUserKey", "createOrganization", "createPullComment"];
+
 pub(super) async fn provoke(operation: &DeclaredOperation, declared: &Declared) -> ShapeSnapshot {
     let mut scene = AuthorizationHarness::new(Visibility::Public);
     let caller = match declared.code.as_deref() {
         Some("UNAUTHENTICATED") => "bad-token",
+        // What any user may do, an access token may not do whose scope is to read.
+        Some("PERMISSION_DENIED") if ANY_USER.contains(&operation.id.as_str()) => "read-scope",
         Some("PERMISSION_DENIED") => "stranger",
         _ => "owner",
     };

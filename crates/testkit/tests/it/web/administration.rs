@@ -10,7 +10,7 @@ use super::browser::Browser;
 use super::{PASSWORD, database, sign_in, user};
 use crate::nodes::Cluster;
 
-fn signed_in(server: &Server, name: &str, is_admin: bool) -> Browser {
+pub(super) fn signed_in(server: &Server, name: &str, is_admin: bool) -> Browser {
     user(server, name, is_admin);
     let browser = Browser::at(server);
     sign_in(&browser, name, PASSWORD).expect(303);

@@ -1,14 +1,15 @@
-//! `/admin/users/{user}`: the standing, tokens and sessions of a user.
+//! `/admin/users/{user}`: the standing, tokens, authorized applications and sessions of a user.
 
 use askama::Template;
 use branchyard_domain::access::ServerAdmin;
 use branchyard_domain::errors::AdministrationError;
-use branchyard_domain::usecases::Administration;
+use branchyard_domain::usecases::{Administration, Grants};
 use branchyard_domain::values::TokenId;
 
 use super::{SECTIONS, administrator, audit};
 use crate::format::{self, Markup};
 use crate::forms::FormPost;
+use crate::grants_view::GrantItem;
 use crate::layout::LayoutContext;
 use crate::page_context::{PageContext, PageResult};
 use crate::paths;
@@ -38,6 +39,8 @@ struct UserPage {
     seen: Option<Markup>,
     tokens: Vec<CredentialItem>,
     next: Option<String>,
+    grants: Vec<GrantItem>,
+    grants_path: String,
     sessions: Vec<CredentialItem>,
 }
 
@@ -50,12 +53,13 @@ pub(crate) async fn show(visit: PageContext) -> PageResult {
     let proof = administrator(&visit)?;
     let name = visit.segment("user");
     let after = visit.parameter("after").and_then(|text| TokenId::parse(&text).ok());
-    let (found, mut tokens, sessions) = visit
+    let (found, mut tokens, grants, sessions) = visit
         .read(move |hub| -> Result<_, AdministrationError> {
             let administration = hub.administration();
             let found = administration.user(&proof, &name)?;
             let tokens = administration.tokens(&proof, &name, after, PAGE + 1)?;
-            Ok((found, tokens, administration.sessions(&proof, &name)?))
+            let grants = administration.grants(&proof, &name, None, Grants::PER_USER)?;
+            Ok((found, tokens, grants, administration.sessions(&proof, &name)?))
         })
         .await?;
     let name = found.user.name.to_string();
@@ -72,6 +76,8 @@ pub(crate) async fn show(visit: PageContext) -> PageResult {
             address: token.last_use.map(|last| last.address).unwrap_or_default(),
         })
         .collect();
+    let grants = grants.into_iter().map(|view| GrantItem::of(view, now)).collect();
+    let grants_path = format!("{}/grants", path(&name));
     let sessions = sessions
         .into_iter()
         .map(|session| CredentialItem {
@@ -97,6 +103,8 @@ pub(crate) async fn show(visit: PageContext) -> PageResult {
         seen,
         tokens,
         next,
+        grants,
+        grants_path,
         sessions,
     })
 }
@@ -108,9 +116,8 @@ async fn change(
     act: impl FnOnce(&Administration<'_>, &ServerAdmin, &str) -> Result<String, AdministrationError> + Send + 'static,
 ) -> PageResult {
     let proof = administrator(&posted)?;
-    let user = posted.segment("user");
     let name = posted.read({
-        let (proof, user) = (proof.clone(), user);
+        let (proof, user) = (proof.clone(), posted.segment("user"));
         move |hub| hub.administration().user(&proof, &user)
     });
     let name = name.await?.user.name.to_string();
@@ -145,7 +152,7 @@ pub(crate) async fn make_admin(posted: FormPost) -> PageResult {
     .await
 }
 
-/// `POST /admin/users/{user}/tokens/revoke`. Without an id, all tokens of the user are revoked.
+/// `POST /admin/users/{user}/tokens/revoke`. Without an id, all tokens, keys and grants of the user are revoked.
 pub(crate) async fn revoke_tokens(posted: FormPost) -> PageResult {
     let id = posted.form.line("id");
     change(posted, "token revoke", move |administration, proof, name| match id.as_str() {
@@ -170,6 +177,15 @@ pub(crate) async fn end_sessions(posted: FormPost) -> PageResult {
             Ok(format!("{} ended.", format::counted(u64::try_from(count).unwrap_or(u64::MAX), "session", "sessions")))
         }
         id => administration.end_session(proof, id).map(|_| "Session ended.".to_owned()),
+    })
+    .await
+}
+
+/// `POST /admin/users/{user}/grants/{id}/revoke`
+pub(crate) async fn revoke_grant(posted: FormPost) -> PageResult {
+    let id = posted.segment("id");
+    change(posted, "grant revoke", move |administration, proof, name| {
+        administration.end_grant(proof, name, &id).map(|_| "Access revoked.".to_owned())
     })
     .await
 }

@@ -4,7 +4,6 @@ mod view;
 
 use std::collections::BTreeSet;
 
-use actix_web::http::{StatusCode, header};
 use askama::Template;
 use branchyard_domain::access::{Admin, DatabaseAccess};
 use branchyard_domain::entities::HookEvent;
@@ -17,7 +16,7 @@ use super::{DatabaseSettingsNav, DatabaseSettingsSection};
 use crate::database::{self, DatabaseFrame, DatabaseTab};
 use crate::error_page::PageError;
 use crate::forms::{Filled, Form, FormPost};
-use crate::layout::LayoutContext;
+use crate::layout::{LayoutContext, never_stored};
 use crate::page_context::{PageContext, PageResult};
 use crate::pages::confirm::{self, ConfirmQuestion};
 use crate::paths;
@@ -142,10 +141,7 @@ fn with_secret(posted: &FormPost, frame: DatabaseFrame, made: &SecretHook, said:
     let hook = HookItem::of(&made.view, &frame, posted.state.services.now());
     let (sections, secret) =
         (DatabaseSettingsNav::of(&frame, DatabaseSettingsSection::Hooks), made.secret.expose().to_owned());
-    let mut response =
-        posted.render(StatusCode::OK, |shell| SecretPage { shell, frame, sections, said, secret, hook })?;
-    response.headers_mut().insert(header::CACHE_CONTROL, header::HeaderValue::from_static("no-store"));
-    Ok(response)
+    posted.page(|shell| SecretPage { shell, frame, sections, said, secret, hook }).map(never_stored)
 }
 
 /// Parses the id of a webhook. A malformed id is reported as a missing webhook.

@@ -1,6 +1,5 @@
 //! `/deployments/{owner}/{deployment}`: the state of a deployment, and how to connect to it.
 
-use actix_web::http::header;
 use askama::Template;
 use branchyard_deployments::DeploymentView;
 use branchyard_deployments::access::Observe;
@@ -14,7 +13,7 @@ use crate::deployment::{self, DeploymentFrame, DeploymentTab};
 use crate::error_page::PageError;
 use crate::format::{self, Markup};
 use crate::forms::{Filled, FormPost};
-use crate::layout::LayoutContext;
+use crate::layout::{LayoutContext, never_stored};
 use crate::money;
 use crate::page_context::{PageContext, PageResult};
 use crate::paths;
@@ -135,9 +134,7 @@ pub(crate) async fn make_token(posted: FormPost) -> PageResult {
     match minted.await? {
         Ok(secret) => {
             let page = filled(&posted, Filled::default(), Some(secret.expose().to_owned())).await?;
-            let mut response = posted.page(|shell| OverviewPage { shell, ..page })?;
-            response.headers_mut().insert(header::CACHE_CONTROL, header::HeaderValue::from_static("no-store"));
-            Ok(response)
+            posted.page(|shell| OverviewPage { shell, ..page }).map(never_stored)
         }
         Err(why) => {
             let page = filled(&posted, Filled::default().wrong("", why), None).await?;

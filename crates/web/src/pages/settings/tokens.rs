@@ -9,7 +9,7 @@ use super::{SettingsNav, sections};
 use crate::error_page::PageError;
 use crate::format::{self, Markup};
 use crate::forms::{Filled, FormPost};
-use crate::layout::LayoutContext;
+use crate::layout::{LayoutContext, never_stored};
 use crate::page_context::{PageContext, PageResult};
 use crate::paths;
 
@@ -126,10 +126,7 @@ pub(crate) async fn create(posted: FormPost) -> PageResult {
         Ok(secret) => {
             let form = Filled::default().with("expires", expiry.as_str());
             let page = fill(&posted, form, Some(secret.expose().to_owned())).await?;
-            let mut response = posted.page(page)?;
-            let never = actix_web::http::header::HeaderValue::from_static("no-store");
-            response.headers_mut().insert(actix_web::http::header::CACHE_CONTROL, never);
-            Ok(response)
+            posted.page(page).map(never_stored)
         }
         Err((field, why)) => {
             let page = fill(&posted, form.wrong(field, why), None).await?;
