@@ -17,8 +17,8 @@ use std::sync::Arc;
 
 use actix_web::http::header;
 use actix_web::middleware::from_fn;
-use actix_web::{HttpRequest, HttpResponse, web};
-use branchyard_http_common::{AddressLimit, AppState, FailedAttempts, RequestPolicy, Route, layer};
+use actix_web::{HttpResponse, web};
+use branchyard_http_common::{AddressLimit, FailedAttempts, RequestPolicy, Route, layer};
 
 /// Maximum number of devices of one address (IPv6: of its /64) that begin to wait in [`DEVICE_WINDOW_SECONDS`].
 const DEVICES_PER_ADDRESS: u32 = 30;
@@ -57,12 +57,6 @@ impl OAuthEndpoints {
             .service(Route::at("").get(metadata::show).into_resource());
         config.service(well_known.wrap(from_fn(layer)));
     }
-}
-
-/// Returns the state that all handlers share.
-fn state_of(request: &HttpRequest) -> Result<AppState, oauth_error::OAuthError> {
-    let state = request.app_data::<web::Data<AppState>>().map(|state| state.get_ref().clone());
-    state.ok_or_else(|| branchyard_problem_details::Problem::internal().into())
 }
 
 /// Begins a successful answer, which no cache may keep (RFC 6749 §5.1).

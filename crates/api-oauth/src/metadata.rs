@@ -1,17 +1,14 @@
 //! `GET /.well-known/oauth-authorization-server` (RFC 8414)
 
-use actix_web::{HttpRequest, HttpResponse};
+use actix_web::{HttpResponse, web};
 use branchyard_domain::values::Scope;
+use branchyard_http_common::AppState;
 use serde_json::json;
 
-use crate::oauth_error::OAuthError;
-use crate::state_of;
-
 /// Describes the server to clients that look for it.
-pub(crate) async fn show(request: HttpRequest) -> Result<HttpResponse, OAuthError> {
-    let state = state_of(&request)?;
+pub(crate) async fn show(state: web::Data<AppState>) -> HttpResponse {
     let issuer = &state.config.public_url;
-    Ok(HttpResponse::Ok().json(json!({
+    HttpResponse::Ok().json(json!({
         "issuer": issuer,
         "authorization_endpoint": format!("{issuer}/oauth/authorize"),
         "token_endpoint": format!("{issuer}/api/oauth/access_token"),
@@ -26,5 +23,5 @@ pub(crate) async fn show(request: HttpRequest) -> Result<HttpResponse, OAuthErro
         "revocation_endpoint_auth_methods_supported": ["none"],
         "code_challenge_methods_supported": ["S256"],
         "authorization_response_iss_parameter_supported": true,
-    })))
+    }))
 }

@@ -3,11 +3,10 @@
 //! Both have another prefix than API tokens, so that a token shows its kind, and a token of one kind is never looked up as another.
 
 use crate::base62;
+use crate::secret_text::secret_texts;
 use crate::{HashedToken, PlainToken, TokenFormatError, checked_text};
 use aws_lc_rs::hmac;
-use secrecy::{ExposeSecret, SecretString};
 use sha2::{Digest, Sha256};
-use std::fmt;
 
 /// The prefix of every access token.
 pub const ACCESS_TOKEN_PREFIX: &str = "hsoa.v1.";
@@ -27,10 +26,10 @@ const OWN_DIGITS: usize = 43;
 /// Length of a refresh token in ASCII characters.
 pub const REFRESH_TOKEN_LENGTH: usize = REFRESH_TOKEN_PREFIX.len() + FAMILY_DIGITS + OWN_DIGITS + base62::U32_DIGITS;
 
-/// An access token in clear. Shown once, to the client that it is issued to.
-///
-/// The value is wiped from memory on drop. It has no `Clone` and no comparison; tokens are compared by their hashes.
-pub struct AccessToken(SecretString);
+secret_texts! {
+    /// An access token in clear. Shown once, to the client that it is issued to.
+    AccessToken;
+}
 
 impl AccessToken {
     /// Mints a token. `fill` fills a buffer with random bytes and has to be cryptographically secure.
@@ -46,33 +45,15 @@ impl AccessToken {
     pub fn parse(text: &str) -> Result<Self, TokenFormatError> {
         checked_text::parse(ACCESS_TOKEN_PREFIX, ACCESS_TOKEN_LENGTH, text).map(Self)
     }
-
-    /// Returns the token in clear, for the single response that shows it.
-    #[must_use]
-    pub fn expose(&self) -> &str {
-        self.0.expose_secret()
-    }
-
-    /// Returns the hash, which is stored and looked up.
-    #[must_use]
-    pub fn hash(&self) -> HashedToken {
-        HashedToken::from_bytes(Sha256::digest(self.expose()).into())
-    }
 }
 
-impl fmt::Debug for AccessToken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("AccessToken([redacted])")
-    }
+secret_texts! {
+    /// A refresh token in clear.
+    ///
+    /// The tokens that replace each other form a family. All of them begin with the same digits, so that a replaced token still names its
+    /// family, although nothing of it is stored.
+    RefreshToken;
 }
-
-/// A refresh token in clear.
-///
-/// The tokens that replace each other form a family. All of them begin with the same digits, so that a replaced token still names its
-/// family, although nothing of it is stored.
-///
-/// The value is wiped from memory on drop. It has no `Clone` and no comparison; tokens are compared by their hashes.
-pub struct RefreshToken(SecretString);
 
 impl RefreshToken {
     /// Mints the first token of a family. `fill` fills a buffer with random bytes and has to be cryptographically secure.
@@ -113,28 +94,10 @@ impl RefreshToken {
         self.expose().get(..shared).unwrap_or_default()
     }
 
-    /// Returns the token in clear, for the responses that show it.
-    #[must_use]
-    pub fn expose(&self) -> &str {
-        self.0.expose_secret()
-    }
-
-    /// Returns the hash of the whole token, which is stored and compared.
-    #[must_use]
-    pub fn hash(&self) -> HashedToken {
-        HashedToken::from_bytes(Sha256::digest(self.expose()).into())
-    }
-
     /// Returns the hash of what all tokens of the family share, which is stored and looked up.
     #[must_use]
     pub fn family_hash(&self) -> HashedToken {
         HashedToken::from_bytes(Sha256::digest(self.family()).into())
-    }
-}
-
-impl fmt::Debug for RefreshToken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("RefreshToken([redacted])")
     }
 }
 

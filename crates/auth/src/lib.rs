@@ -29,6 +29,7 @@ mod password;
 mod pkce;
 mod remote_key;
 mod secret;
+mod secret_text;
 mod token;
 mod user_code;
 

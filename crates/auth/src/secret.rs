@@ -1,19 +1,17 @@
 //! Random secrets in session cookies and invitation links.
 
-use crate::HashedToken;
 use crate::base62;
-use secrecy::{ExposeSecret, SecretString};
-use sha2::{Digest, Sha256};
-use std::fmt;
+use crate::secret_text::secret_texts;
+use secrecy::SecretString;
 
 /// Length of a secret in base62 digits: 43 · log₂ 62 = 256.03 bits.
 pub const SECRET_LENGTH: usize = 43;
 
-/// 256 random bits as text, for cookies and links. Secret scanners do not have to recognize it, so it has no prefix
-/// and no check digits.
-///
-/// The value is wiped from memory on drop. It has no `Clone` and no comparison; secrets are compared by their hashes.
-pub struct PlainSecret(SecretString);
+secret_texts! {
+    /// 256 random bits as text, for cookies and links. Secret scanners do not have to recognize it, so it has no prefix
+    /// and no check digits.
+    PlainSecret;
+}
 
 /// The text is not [`SECRET_LENGTH`] base62 digits. The message does not contain the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -39,24 +37,6 @@ impl PlainSecret {
             return Err(SecretFormatError);
         }
         Ok(Self(SecretString::from(text)))
-    }
-
-    /// Returns the secret in clear, for the single response that carries it.
-    #[must_use]
-    pub fn expose(&self) -> &str {
-        self.0.expose_secret()
-    }
-
-    /// Returns the hash, which is stored and looked up.
-    #[must_use]
-    pub fn hash(&self) -> HashedToken {
-        HashedToken::from_bytes(Sha256::digest(self.expose()).into())
-    }
-}
-
-impl fmt::Debug for PlainSecret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("PlainSecret([redacted])")
     }
 }
 

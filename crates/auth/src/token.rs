@@ -4,13 +4,10 @@
 //! 51 characters before them. They are not a security measure. They allow the server to reject mistyped or truncated
 //! tokens without a look-up, and secret scanners to avoid false positives.
 
-use crate::HashedToken;
 use crate::base62;
 use crate::checked_text;
+use crate::secret_text::secret_texts;
 use rand::RngCore;
-use secrecy::{ExposeSecret, SecretString};
-use sha2::{Digest, Sha256};
-use std::fmt;
 
 /// The prefix of every token.
 ///
@@ -24,10 +21,10 @@ pub const TOKEN_LENGTH: usize = TOKEN_PREFIX.len() + RANDOM_DIGITS + base62::U32
 /// Number of random digits: 43 · log₂ 62 = 256.03 bits.
 const RANDOM_DIGITS: usize = 43;
 
-/// A token in clear. Shown once, when it is minted; otherwise it can only be converted to a [`HashedToken`].
-///
-/// The value is wiped from memory on drop. It has no `Clone` and no comparison; tokens are compared by their hashes.
-pub struct PlainToken(SecretString);
+secret_texts! {
+    /// A token in clear. Shown once, when it is minted; otherwise it can only be converted to a [`HashedToken`](crate::HashedToken).
+    PlainToken;
+}
 
 /// Why a text is not a token. The messages can be sent to clients, because they do not contain the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -69,24 +66,6 @@ impl PlainToken {
     /// The first applicable error in the order prefix, length, alphabet, check digits.
     pub fn parse(text: &str) -> Result<Self, TokenFormatError> {
         checked_text::parse(TOKEN_PREFIX, TOKEN_LENGTH, text).map(Self)
-    }
-
-    /// Returns the token in clear, for the single response that shows it.
-    #[must_use]
-    pub fn expose(&self) -> &str {
-        self.0.expose_secret()
-    }
-
-    /// Returns the hash, which is stored and looked up.
-    #[must_use]
-    pub fn hash(&self) -> HashedToken {
-        HashedToken::from_bytes(Sha256::digest(self.expose()).into())
-    }
-}
-
-impl fmt::Debug for PlainToken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("PlainToken([redacted])")
     }
 }
 

@@ -17,7 +17,6 @@ pub struct Endpoint {
     methods: &'static [&'static str],
     mount: Box<dyn FnOnce(Resource) -> Resource>,
     anonymous_bodies: Option<AnonymousBodies>,
-    reads_by_post: bool,
 }
 
 /// Returns a route for `GET`, and for `HEAD`, which a server supports wherever it supports `GET` (RFC 9110 §9.1).
@@ -40,7 +39,6 @@ macro_rules! methods {
                     methods: &$methods,
                     mount: Box::new(move |resource| resource.route($route.to(handler))),
                     anonymous_bodies: None,
-                    reads_by_post: false,
                 }
             }
         )+
@@ -162,13 +160,10 @@ impl Endpoint {
         self.anonymous_bodies = Some(bodies);
         self
     }
-}
 
-impl Endpoint {
     /// Declares that this `POST` changes nothing, so that access tokens may use it whose scope is to read.
     #[must_use]
-    pub fn reads(mut self) -> Self {
-        self.reads_by_post = true;
+    pub fn reads(self) -> Self {
         self.change(|operation| operation.is_read = true)
     }
 }
@@ -222,7 +217,7 @@ pub fn mount(scope: Scope, prefix: &str, endpoints: Vec<Endpoint>) -> Scope {
         let route =
             endpoints.into_iter().fold(Route::at(path.strip_prefix(prefix).unwrap_or(&path)), |route, endpoint| {
                 let route = route.mount(endpoint.methods, endpoint.mount);
-                let route = if endpoint.reads_by_post { route.reads_by_post() } else { route };
+                let route = if endpoint.operation.is_read { route.reads_by_post() } else { route };
                 match endpoint.anonymous_bodies {
                     Some(bodies) => route.anonymous_bodies(bodies),
                     None => route,

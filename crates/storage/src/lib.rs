@@ -64,6 +64,7 @@ mod personal_data;
 mod postgres;
 mod prepared;
 mod pulls;
+mod purge;
 mod pushed_chunks;
 mod ref_log;
 mod refs;

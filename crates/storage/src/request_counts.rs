@@ -5,9 +5,9 @@ use branchyard_domain::values::{AccountId, Timestamp};
 use diesel::prelude::*;
 use diesel::sql_types::BigInt;
 
-use crate::connection::AnyConnection;
 use crate::convert::{count, time};
 use crate::prepared::{Parameter, PreparedSql};
+use crate::purge::{Purge, purge};
 use crate::transaction::SqlTransaction;
 
 type Result<T> = std::result::Result<T, MetadataError>;
@@ -20,11 +20,7 @@ const ADD: &str = "INSERT INTO request_counts (user_id, began_at, requests) VALU
     began_at = CASE WHEN request_counts.began_at <= ? THEN excluded.began_at ELSE request_counts.began_at END \
     RETURNING began_at, requests";
 
-/// The parameter is the time at or before which a window that is over began.
-const PURGE_POSTGRES: &str = "DELETE FROM request_counts WHERE user_id IN (\
-    SELECT user_id FROM request_counts WHERE began_at <= ? ORDER BY began_at LIMIT 100 FOR UPDATE SKIP LOCKED)";
-const PURGE_SQLITE: &str = "DELETE FROM request_counts WHERE user_id IN (\
-    SELECT user_id FROM request_counts WHERE began_at <= ? ORDER BY began_at LIMIT 100)";
+const PURGE: Purge = purge!("request_counts", "user_id", "began_at");
 
 impl RequestCountRepository for SqlTransaction {
     fn add(&mut self, user: AccountId, requests: u32, ended: Timestamp, now: Timestamp) -> Result<RequestWindow> {
@@ -44,13 +40,6 @@ impl RequestCountRepository for SqlTransaction {
     }
 
     fn purge(&mut self, ended: Timestamp) -> Result<()> {
-        self.run_apart_from_rights("remove counted requests", |conn| {
-            let text = match conn {
-                AnyConnection::Pg(_) => PURGE_POSTGRES,
-                AnyConnection::Sqlite(_) => PURGE_SQLITE,
-            };
-            PreparedSql::<()>::new(text, vec![Parameter::Number(ended.as_micros())]).execute(conn)?;
-            Ok(())
-        })
+        self.run_apart_from_rights("remove counted requests", |conn| PURGE.run(conn, ended))
     }
 }

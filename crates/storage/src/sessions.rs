@@ -8,9 +8,9 @@ use diesel::prelude::*;
 use diesel::sql_types::BigInt;
 
 use crate::accounts::{AccountRow, EmailRow, UserOf, UserRow, first_with_user, with_user};
-use crate::connection::AnyConnection;
 use crate::convert::{Read, all, count, one, read, read_if, time};
 use crate::prepared::{Parameter, PreparedSql};
+use crate::purge::{Purge, purge};
 use crate::schema::{invitations, sessions};
 use crate::transaction::SqlTransaction;
 
@@ -105,11 +105,7 @@ const COUNT_ATTEMPT: &str = "INSERT INTO sign_in_attempts (subject, began_at, at
     began_at = CASE WHEN sign_in_attempts.began_at <= ? THEN excluded.began_at ELSE sign_in_attempts.began_at END \
     RETURNING began_at, attempts";
 
-/// The parameter is the time at or before which a window that is over began.
-const PURGE_ATTEMPTS_POSTGRES: &str = "DELETE FROM sign_in_attempts WHERE subject IN (\
-    SELECT subject FROM sign_in_attempts WHERE began_at <= ? ORDER BY began_at LIMIT 100 FOR UPDATE SKIP LOCKED)";
-const PURGE_ATTEMPTS_SQLITE: &str = "DELETE FROM sign_in_attempts WHERE subject IN (\
-    SELECT subject FROM sign_in_attempts WHERE began_at <= ? ORDER BY began_at LIMIT 100)";
+const PURGE_ATTEMPTS: Purge = purge!("sign_in_attempts", "subject", "began_at");
 
 impl SessionRepository for SqlTransaction {
     fn add(&mut self, session: &Session) -> Result<()> {
@@ -202,14 +198,7 @@ impl SessionRepository for SqlTransaction {
     }
 
     fn purge_attempts(&mut self, ended: Timestamp) -> Result<()> {
-        self.run_apart_from_rights("remove attempts to sign in", |conn| {
-            let text = match conn {
-                AnyConnection::Pg(_) => PURGE_ATTEMPTS_POSTGRES,
-                AnyConnection::Sqlite(_) => PURGE_ATTEMPTS_SQLITE,
-            };
-            PreparedSql::<()>::new(text, vec![Parameter::Number(ended.as_micros())]).execute(conn)?;
-            Ok(())
-        })
+        self.run_apart_from_rights("remove attempts to sign in", |conn| PURGE_ATTEMPTS.run(conn, ended))
     }
 }
 

@@ -117,7 +117,7 @@ pub struct AuthorizationCode {
     pub scope: Scope,
     /// Where the code was sent.
     pub redirect_uri: RedirectUri,
-    /// What the verifier of the application is checked against.
+    /// The code challenge, which the verifier of the application has to meet.
     pub challenge: CodeChallenge,
     /// When the code expires.
     pub expires_at: Timestamp,

@@ -199,7 +199,7 @@ impl<'a> Administration<'a> {
     ) -> Result<Vec<GrantView>, AdministrationError> {
         let mut tx = self.0.ports.metadata.read()?;
         let user = find(tx.as_mut(), user)?;
-        Ok(views(tx.as_mut(), user.id, (self.0.now(), after, limit))?)
+        Ok(views(tx.as_mut(), user.id, self.0.now(), after, limit)?)
     }
 
     /// Ends a grant of a user, and returns it.

@@ -84,7 +84,7 @@ impl<'a> Applications<'a> {
     /// # Errors
     /// [`ApplicationError::NoSuchApplication`], also if its owner is suspended.
     pub fn find(&self, id: &ApplicationId) -> Result<RegisteredApplication, ApplicationError> {
-        let mut tx = self.0.ports.metadata.read()?;
+        let mut tx = self.0.ports.metadata.look()?;
         usable(tx.as_mut(), id)?.ok_or(ApplicationError::NoSuchApplication)
     }
 

@@ -25,11 +25,11 @@ use crate::values::{AccountId, ApplicationId, GrantId, RedirectUri, Scope, Sessi
 pub struct AuthorizationRequest {
     /// The application.
     pub application: ApplicationId,
-    /// Where it receives the answer.
+    /// The redirect URI, which receives the answer.
     pub redirect_uri: RedirectUri,
-    /// What it wants to do.
+    /// The requested scope.
     pub scope: Scope,
-    /// What its verifier will be checked against.
+    /// The code challenge, which the verifier of the application has to meet.
     pub challenge: CodeChallenge,
 }
 
@@ -366,7 +366,7 @@ impl<'a> Grants<'a> {
     /// [`GrantError::Port`].
     pub fn list(&self, user: &User, after: Option<GrantId>, limit: usize) -> Result<Vec<GrantView>, GrantError> {
         let mut tx = self.0.ports.metadata.read()?;
-        Ok(views(tx.as_mut(), user.id, (self.0.now(), after, limit))?)
+        Ok(views(tx.as_mut(), user.id, self.0.now(), after, limit)?)
     }
 
     /// Ends a grant of a user, and returns it. Its tokens are rejected from the next request on.
@@ -387,7 +387,9 @@ impl<'a> Grants<'a> {
 pub(super) fn views(
     tx: &mut dyn Transaction,
     user: AccountId,
-    (now, after, limit): (Timestamp, Option<GrantId>, usize),
+    now: Timestamp,
+    after: Option<GrantId>,
+    limit: usize,
 ) -> Result<Vec<GrantView>, PortError> {
     let mut views = Vec::new();
     for grant in tx.grants().list(user, now, after, limit)? {

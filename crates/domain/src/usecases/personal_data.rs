@@ -63,7 +63,7 @@ impl People<'_> {
         let tokens = pages(|last: Option<&Token>| tx.tokens().list(id, last.map(|token| token.id), PAGE))?;
         let keys = pages(|last: Option<&UserKey>| tx.user_keys().list(id, last.map(|key| key.id), PAGE))?;
         let now = self.0.now();
-        let grants = pages(|last: Option<&GrantView>| views(tx, id, (now, last.map(|view| view.grant.id), PAGE)))?;
+        let grants = pages(|last: Option<&GrantView>| views(tx, id, now, last.map(|view| view.grant.id), PAGE))?;
         let applications = pages(|last: Option<&RegisteredApplication>| {
             tx.applications().list(Some(id), last.map(|one| &one.application.id), PAGE)
         })?;

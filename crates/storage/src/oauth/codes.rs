@@ -6,12 +6,13 @@ use branchyard_domain::ports::{AuthorizationCodeRepository, WriteKey};
 use branchyard_domain::values::{AccountId, Timestamp};
 use diesel::prelude::*;
 
-use super::{Purge, Result, purge};
+use super::Result;
 use crate::convert::{Read, limit, one, read, time};
+use crate::purge::{Purge, purge};
 use crate::schema::oauth_codes;
 use crate::transaction::SqlTransaction;
 
-const PURGE: Purge = purge!("oauth_codes", "hash");
+const PURGE: Purge = purge!("oauth_codes", "hash", "expires_at");
 
 #[derive(Queryable, Selectable, Insertable)]
 #[diesel(table_name = oauth_codes)]

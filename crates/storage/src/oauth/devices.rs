@@ -6,12 +6,13 @@ use branchyard_domain::ports::DeviceAuthorizationRepository;
 use branchyard_domain::values::{AccountId, Timestamp};
 use diesel::prelude::*;
 
-use super::{Purge, Result, purge};
+use super::Result;
 use crate::convert::{Read, count, one, read, time};
+use crate::purge::{Purge, purge};
 use crate::schema::oauth_devices;
 use crate::transaction::SqlTransaction;
 
-const PURGE: Purge = purge!("oauth_devices", "hash");
+const PURGE: Purge = purge!("oauth_devices", "hash", "expires_at");
 
 #[derive(Queryable, Selectable, Insertable)]
 #[diesel(table_name = oauth_devices)]

@@ -6,15 +6,16 @@ use branchyard_domain::ports::{GrantRepository, WriteKey};
 use branchyard_domain::values::{AccountId, GrantId, Timestamp};
 use diesel::prelude::*;
 
-use super::{Purge, Result, purge};
+use super::Result;
 use crate::accounts::{AccountRow, EmailRow, UserRow, first_with_user, with_user};
 use crate::connection::AnyConnection;
 use crate::convert::{Read, all, limit, one, present, read, time};
 use crate::error::StoreError;
+use crate::purge::{Purge, purge};
 use crate::schema::{oauth_access_tokens, oauth_codes, oauth_devices, oauth_grants};
 use crate::transaction::SqlTransaction;
 
-const PURGE: Purge = purge!("oauth_grants", "id");
+const PURGE: Purge = purge!("oauth_grants", "id", "expires_at");
 
 #[derive(Queryable, Selectable, Insertable)]
 #[diesel(table_name = oauth_grants)]
